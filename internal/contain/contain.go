@@ -1,0 +1,61 @@
+// Package contain runs user code so that whatever it does (return, panic, runtime.Goexit) becomes a result.
+package contain
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
+
+// errGoexit is the value of a PanicError for runtime.Goexit, which has no value of its own.
+var errGoexit = errors.New("runtime.Goexit was called")
+
+// PanicError tells that user code panicked or called runtime.Goexit instead of returning.
+type PanicError struct {
+	Value any    // what it panicked with
+	Stack []byte // the stack of the panic; shared by all who get this error, not to be modified
+}
+
+// Error names the value that the code panicked with. The stack is in the field.
+func (e *PanicError) Error() string { return fmt.Sprintf("snowshed: panic in user code: %v", e.Value) }
+
+// Unwrap returns the panic's value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// Result is what a contained function came to.
+type Result[T any] struct {
+	Value T
+	Err   error
+}
+
+// Go runs fn in a goroutine of its own. The channel receives exactly one Result and needs no reader.
+func Go[T any](fn func() (T, error)) <-chan Result[T] {
+	ch := make(chan Result[T], 1)
+	go func() {
+		r := Result[T]{Err: &PanicError{Value: errGoexit}} // stands if neither a return nor a panic replaces it
+		defer func() {
+			if v := recover(); v != nil {
+				r = Result[T]{Err: &PanicError{Value: v, Stack: debug.Stack()}}
+			}
+			ch <- r
+		}()
+		v, err := fn()
+		r = Result[T]{Value: v, Err: err}
+	}()
+	return ch
+}
+
+// Call runs fn on this goroutine and turns a panic into an error. A runtime.Goexit goes on: the caller must itself run
+// inside [Go] if fn is code of a user's.
+func Call[T any](fn func() (T, error)) (v T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			var zero T
+			v, err = zero, &PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return fn()
+}

@@ -1,0 +1,28 @@
+package protection
+
+import "context"
+
+// Do runs fn if p admits it, and tells p how it ended as [Classify] sees it. It returns p's refusal, which means that fn
+// has not started, or fn's error. A panic or a runtime.Goexit in fn counts as a failure, gives the permit back and goes on.
+// A nil policy admits everything.
+func Do(ctx context.Context, p Policy, fn func(context.Context) error) error {
+	_, err := DoValue(ctx, p, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+	return err
+}
+
+// DoValue is [Do] for a function that returns a value, which is passed on as it is, beside an error too.
+func DoValue[T any](ctx context.Context, p Policy, fn func(context.Context) (T, error)) (T, error) {
+	if p == nil {
+		return fn(ctx)
+	}
+	permit, err := p.Acquire(ctx)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	outcome := Failure // stands if fn does not return
+	defer func() { permit.Done(outcome) }()
+	v, err := fn(ctx)
+	outcome = Classify(err)
+	return v, err
+}

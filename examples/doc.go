@@ -1,0 +1,2 @@
+// Package examples holds the runnable programs of Snowshed, one per folder.
+package examples

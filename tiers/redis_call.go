@@ -1,0 +1,188 @@
+package tiers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/snowshed-go/snowshed/protection"
+)
+
+// operation is what a call does.
+type operation uint8
+
+const (
+	opGet operation = iota
+	opSet
+	opDelete
+)
+
+func (o operation) String() string { return [...]string{"get", "set", "delete"}[o] }
+
+// call is one operation on its way: admitted, sent in a batch, decided once. Its commands belong to the goroutine that
+// runs the batch until done is closed.
+type call struct {
+	op       operation
+	keys     []string  // Redis keys of one node; one key unless op is opDelete
+	envelope []byte    // for opSet
+	until    time.Time // for opSet: when the value's physical life ends
+
+	pttl *pttlCmd
+	get  *getCmd
+	set  *redis.StatusCmd // nil if the value had no life left when its turn came
+	dels []*redis.IntCmd
+
+	node     *node
+	verdict  protection.Permit // of the node's breaker: ends when the call is decided
+	slot     protection.Permit // of the bulkhead: ends when the call has really ended
+	deadline time.Time
+	queued   bool        // it waits in a lane, so its caller watches the deadline
+	left     atomic.Bool // its caller has gone
+	sent     atomic.Bool
+	decided  atomic.Bool
+	done     chan struct{} // closed when decided
+	err      error         // good once done is closed
+}
+
+// do runs c and returns its error. It returns by ctx's end and by the tier's Timeout, whichever is first; the call may
+// go on behind it.
+func (r *Redis) do(ctx context.Context, c *call) error {
+	if !r.gate.enter() {
+		return ErrClosed
+	}
+	now := time.Now()
+	c.done = make(chan struct{})
+	c.deadline = now.Add(r.opt.Timeout)
+	c.node = r.nodeFor(ctx, c.keys[0])
+	c.node.used.Store(int64(now.Sub(r.born)))
+	err := r.admit(ctx, c)
+	if err != nil {
+		r.gate.leave()
+	} else {
+		r.submit(ctx, c)
+		err = r.await(ctx, c)
+	}
+	r.counts.note(err)
+	return err
+}
+
+// admit takes the permits of c, both or none.
+func (r *Redis) admit(ctx context.Context, c *call) (err error) {
+	if c.verdict, err = c.node.breaker.Acquire(ctx); err != nil {
+		return err
+	}
+	if c.slot, err = r.slots.Acquire(ctx); err != nil {
+		c.verdict.Done(protection.Ignored)
+		return err
+	}
+	return nil
+}
+
+func (r *Redis) await(ctx context.Context, c *call) error {
+	var late <-chan time.Time // for a call that was sent at once, its batch watches the deadline
+	if c.queued {
+		t := time.NewTimer(time.Until(c.deadline))
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case <-c.done:
+	case <-late:
+		r.expire(c)
+		<-c.done
+	case <-ctx.Done():
+		c.left.Store(true)
+		return ctx.Err()
+	}
+	return c.err
+}
+
+// expire decides c as timed out, unless it is decided. A call that never left the lane says nothing about Redis.
+func (r *Redis) expire(c *call) {
+	outcome := protection.Timeout
+	if !c.sent.Load() {
+		outcome = protection.Ignored
+	}
+	r.decide(c, ErrTimeout, outcome)
+}
+
+// decide sets the result of c, unless it has one.
+func (r *Redis) decide(c *call, err error, outcome protection.Outcome) {
+	if !c.decided.CompareAndSwap(false, true) {
+		return
+	}
+	c.err = err
+	c.node.health.note(outcome)
+	c.verdict.Done(outcome)
+	close(c.done)
+}
+
+// end gives back what c holds when nothing of it runs any more. It must have been decided.
+func (r *Redis) end(c *call) {
+	c.node.flying.Add(-1)
+	c.slot.Done(protection.Ignored)
+	r.gate.leave()
+}
+
+// enqueue adds the commands of c to the pipeline, in the order in which Redis is to run them.
+func (c *call) enqueue(ctx context.Context, pipe redis.Pipeliner) {
+	switch c.op {
+	case opGet:
+		c.pttl, c.get = newPTTL(ctx, c.keys[0]), newGet(ctx, c.keys[0])
+		_ = pipe.Process(ctx, c.pttl) //nolint:errcheck // a pipeline only collects here
+		_ = pipe.Process(ctx, c.get)  //nolint:errcheck // as above
+	case opSet:
+		if px := time.Until(c.until).Truncate(time.Millisecond); px > 0 {
+			c.set = pipe.Set(ctx, c.keys[0], c.envelope, px)
+		}
+	case opDelete:
+		c.dels = make([]*redis.IntCmd, len(c.keys))
+		for i, key := range c.keys {
+			c.dels[i] = pipe.Unlink(ctx, key)
+		}
+	}
+}
+
+// result returns the error of c's commands, nil for an absent key, and what it tells about Redis. failed is the
+// pipeline's own error if no command has one: then nothing was sent.
+func (c *call) result(failed error) (error, protection.Outcome) { //nolint:revive // the error is data here
+	err := failed
+	if err == nil {
+		err = c.commandError()
+	}
+	if err == nil || errors.Is(err, redis.Nil) {
+		return nil, protection.Success
+	}
+	outcome := classify(err)
+	if outcome == protection.Timeout {
+		return ErrTimeout, outcome
+	}
+	return &callError{c.op.String(), err}, outcome
+}
+
+func (c *call) commandError() error {
+	switch {
+	case c.op == opGet:
+		if err := c.pttl.Err(); err != nil {
+			return err
+		}
+		return c.get.Err()
+	case c.op == opDelete:
+		for _, d := range c.dels {
+			if err := d.Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	case c.set == nil:
+		return nil
+	case c.set.Err() == nil && c.set.Val() != "OK":
+		return fmt.Errorf("unexpected answer of %d bytes", len(c.set.Val()))
+	default:
+		return c.set.Err()
+	}
+}

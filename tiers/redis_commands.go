@@ -1,0 +1,53 @@
+package tiers
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A read is PTTL, then GET, of one key in one pipeline: they reach one node over one connection, next to each other, so
+// Redis runs them in this order, whatever else the pipeline carries. If a write slips in between, the remaining life is
+// that of the older value and the age is corrected from the newer one's envelope.
+//
+// One thing could turn the order round: in a cluster whose slots are moving, go-redis sends a command again to the node
+// that it was redirected to, each command by itself. If only PTTL was redirected it runs after GET. So both count their
+// redirections, and a read counts only if GET was sent on at least as often as PTTL.
+
+type pttlCmd struct {
+	*redis.DurationCmd
+	redirects int
+}
+
+func newPTTL(ctx context.Context, key string) *pttlCmd {
+	return &pttlCmd{DurationCmd: redis.NewDurationCmd(ctx, time.Millisecond, "pttl", key)}
+}
+
+// SetErr is how go-redis records every answer of a command.
+func (c *pttlCmd) SetErr(err error) {
+	if isRedirect(err) {
+		c.redirects++
+	}
+	c.DurationCmd.SetErr(err)
+}
+
+type getCmd struct {
+	*redis.StringCmd
+	redirects int
+}
+
+func newGet(ctx context.Context, key string) *getCmd {
+	return &getCmd{StringCmd: redis.NewStringCmd(ctx, "get", key)}
+}
+
+// SetErr is how go-redis records every answer of a command.
+func (c *getCmd) SetErr(err error) {
+	if isRedirect(err) {
+		c.redirects++
+	}
+	c.StringCmd.SetErr(err)
+}
+
+// ordered reports whether PTTL ran before GET.
+func (c *call) ordered() bool { return c.get.redirects >= c.pttl.redirects }

@@ -6,7 +6,7 @@ import (
 )
 
 // stripes is how many cells a Counter has: enough that goroutines on different threads seldom share one.
-const stripes = 16
+const stripes = 32
 
 // Counter counts events from many goroutines without making them wait for each other's cache line: each adds to one
 // of several cells, chosen by the address of its stack. The zero value is ready; a Counter must not be copied.

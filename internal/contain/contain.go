@@ -2,6 +2,7 @@
 package contain
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -58,4 +59,20 @@ func Call[T any](fn func() (T, error)) (v T, err error) {
 		}
 	}()
 	return fn()
+}
+
+// Wait calls wait in a goroutine and returns nil when it has returned, or ctx's error if ctx ends first; the goroutine
+// then lives until wait returns.
+func Wait(ctx context.Context, wait func()) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -1,0 +1,40 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/snowshed-go/snowshed/observe"
+)
+
+// Invalidate makes what is cached of the keys unusable. Call it after the change was committed at the source. Once it
+// has returned, no Get of this process that starts later answers a value that was loaded before it was called, not
+// even a stale one. It returns an error if Redis could not be told; this process has forgotten the values all the same.
+func (c *Cache[K, V]) Invalidate(ctx context.Context, keys ...K) error {
+	if c.closed.Load() {
+		return ErrClosed
+	}
+	c.forget(keys)
+	if c.remote == nil || len(keys) == 0 {
+		return nil
+	}
+	err := c.remote.Delete(ctx, keys...)
+	// Once more: between the first time and the deletion, a reader may have taken the old value from Redis.
+	c.forget(keys)
+	if err != nil {
+		c.emit(observe.InvalidateError, observe.Warn, "an invalidation did not reach Redis", err, 0)
+		return fmt.Errorf("cache %q: invalidating in Redis: %w", c.opts.Name, err)
+	}
+	return nil
+}
+
+// forget moves the epochs of keys, then lets go of their flights: a reader that comes later joins none that began
+// earlier.
+func (c *Cache[K, V]) forget(keys []K) {
+	for _, k := range keys {
+		c.local.Invalidate(k)
+		text := c.opts.Key(k)
+		c.flights.Forget(text)
+		c.rests.clear(text)
+	}
+}

@@ -1,0 +1,241 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/snowshed-go/snowshed/internal/contain"
+	"github.com/snowshed-go/snowshed/loader"
+	"github.com/snowshed-go/snowshed/lock"
+	"github.com/snowshed-go/snowshed/observe"
+	"github.com/snowshed-go/snowshed/protection"
+	"github.com/snowshed-go/snowshed/tiers"
+)
+
+// wish is what a flight must bring. The zero wish takes any fresh value from Redis before it loads, and a stale one that
+// may be revalidated.
+type wish struct {
+	since int64  // a value whose load began at or after it
+	not   uint64 // another value than the one with this number, which is to be refreshed
+	load  bool   // a newly loaded one
+}
+
+// grants reports whether what a flight with another wish brought will do.
+func grants[K comparable, V any](w wish, got outcome[K, V]) bool {
+	return got.entry.Start >= w.since && (w.not == 0 || got.entry.Number != w.not) && (!w.load || got.from == FromLoad)
+}
+
+// board joins the flight of key or starts it. Who joins gets what the first one wished for.
+func (c *Cache[K, V]) board(ctx context.Context, key K, w wish) (lock.Ticket[outcome[K, V]], error) {
+	t, err := c.flights.Join(ctx, c.opts.Key(key), func(ctx context.Context) (outcome[K, V], error) {
+		return c.rebuild(ctx, key, w)
+	})
+	return t, translated(err)
+}
+
+// translated puts the errors of a flight into the words of this package.
+func translated(err error) error {
+	switch {
+	case errors.Is(err, lock.ErrClosed):
+		return ErrClosed
+	case errors.Is(err, lock.ErrCycle):
+		return ErrCycle
+	}
+	return err
+}
+
+// rebuild is the work of a flight: look in Redis, else load, then store. The epoch is taken first, so that what an
+// invalidation overtakes on the way is stored nowhere; only this flight's own waiters, who came before it, get it.
+func (c *Cache[K, V]) rebuild(ctx context.Context, key K, w wish) (outcome[K, V], error) {
+	at := c.local.Epoch(key)
+	found, _ := c.fetch(ctx, key) //nolint:errcheck // without Redis the flight goes on to the loader
+	if found != nil {
+		if !c.local.Put(found, at) {
+			found = c.newest(found)
+		}
+		now := c.clock.Now()
+		got := outcome[K, V]{found, FromRedis, !fresh(found, now)}
+		switch {
+		case !grants(w, got):
+		case !got.stale:
+			return got, nil
+		case revalidating(found, now) && w == wish{}:
+			c.refreshBehind(ctx, found)
+			return got, nil
+		}
+	}
+	text := c.opts.Key(key)
+	if !w.load {
+		if err := c.rests.check(text, c.clock.Now()); err != nil {
+			return outcome[K, V]{entry: found}, err
+		}
+	}
+	l, err := c.load(ctx, key)
+	c.settle(text, l, err)
+	if err != nil {
+		return outcome[K, V]{entry: found}, err
+	}
+	if l.keep {
+		c.store(ctx, l.entry, at)
+	}
+	return outcome[K, V]{l.entry, FromLoad, false}, nil
+}
+
+// newest returns the local entry of e's key if it is newer, else e: Redis may hold an older value than this process,
+// which must not go back to it.
+func (c *Cache[K, V]) newest(e *tiers.Entry[K, V]) *tiers.Entry[K, V] {
+	if l := c.local.Get(e.Key); l != nil && l.Start > e.Start {
+		return l
+	}
+	return e
+}
+
+// fetch reads the value of key from Redis. It returns nil for a miss, and nil with an error if Redis could not be read.
+func (c *Cache[K, V]) fetch(ctx context.Context, key K) (*tiers.Entry[K, V], error) {
+	if c.remote == nil {
+		return nil, nil //nolint:nilnil // a miss
+	}
+	sent := c.clock.Now()
+	s, err := c.remote.Get(ctx, key)
+	if errors.Is(err, tiers.ErrMiss) {
+		return nil, nil //nolint:nilnil // a miss
+	}
+	if err != nil {
+		return nil, err
+	}
+	e := &tiers.Entry[K, V]{
+		Key: key, Value: s.Value, NotFound: s.NotFound, LoadTime: s.LoadTime,
+		Start: sent - int64(s.Age), Generation: s.Generation, Number: s.Number,
+	}
+	c.live(e, s.TTL, sent)
+	return e, nil
+}
+
+// loaded is what a load came to.
+type loaded[K comparable, V any] struct {
+	entry *tiers.Entry[K, V]
+	keep  bool // whether it is to be stored
+	tried bool // whether the loader was called
+}
+
+// load asks the guard, then the loader.
+func (c *Cache[K, V]) load(ctx context.Context, key K) (l loaded[K, V], err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.LoadTimeout, ErrLoadTimeout)
+	defer cancel()
+	var permit protection.Permit
+	if c.guard != nil {
+		if permit, err = c.guard.Acquire(ctx); err != nil {
+			return l, err
+		}
+	}
+	l.tried = true
+	ctx, hints := loader.WithHints(ctx)
+	start, number := c.clock.Now(), uint64(time.Now().UnixMicro()) //nolint:gosec // after 1970
+	v, err := c.call(ctx, key, permit)
+	took := time.Duration(c.clock.Now() - start)
+
+	e := &tiers.Entry[K, V]{Key: key, Value: v, Start: start, LoadTime: took, Number: number}
+	ttl := c.opts.TTL
+	if h := hints.TTL(); h > 0 {
+		ttl = min(h, longest)
+	}
+	if loader.IsNotFound(err) {
+		var none V
+		e.NotFound, e.Value, err = true, none, nil
+		if hints.TTL() == 0 {
+			ttl = c.opts.NegativeTTL
+		}
+	}
+	if err != nil {
+		return l, err
+	}
+	c.live(e, c.jittered(ttl), c.clock.Now())
+	l.entry, l.keep = e, ttl > 0 && !hints.NoStore()
+	return l, nil
+}
+
+// call runs the loader in a goroutine of its own, which keeps its permit until it really ends. A loader that does not
+// return when ctx ends is left behind as an orphan, and whatever it returns later is lost.
+func (c *Cache[K, V]) call(ctx context.Context, key K, permit protection.Permit) (V, error) {
+	c.counts.loads.Add(1)
+	c.loads.Add(1)
+	c.counts.loading.Add(1)
+	ch := contain.Go(func() (v V, err error) {
+		outcome := protection.Failure // stands for a panic and for Goexit
+		defer func() {
+			permit.Done(outcome)
+			c.counts.loading.Add(-1)
+			c.loads.Done()
+		}()
+		v, err = c.opts.Load(ctx, key)
+		outcome = protection.Classify(err)
+		if loader.IsNotFound(err) {
+			outcome = protection.Success
+		}
+		if errors.Is(context.Cause(ctx), ErrLoadTimeout) {
+			outcome = protection.Timeout
+		}
+		return v, err
+	})
+	select {
+	case r := <-ch:
+		return r.Value, r.Err
+	case <-ctx.Done():
+	}
+	// A loader that honours ctx returns about now, and with a better error than ours.
+	const grace = 10 * time.Millisecond
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case r := <-ch:
+		return r.Value, r.Err
+	case <-timer.C:
+	}
+	c.counts.orphans.Add(1)
+	go func() {
+		<-ch
+		c.counts.orphans.Add(-1)
+	}()
+	c.emit(observe.LoadOrphaned, observe.Warn, "a loader did not return at its deadline and still runs", nil, c.opts.LoadTimeout)
+	var none V
+	return none, context.Cause(ctx)
+}
+
+// settle notes how a load went: a failed key rests, and so is not asked for again by every caller in turn. A refusal by
+// a guard leaves no mark, since nothing was tried; nor does the end of the cache.
+func (c *Cache[K, V]) settle(text string, l loaded[K, V], err error) {
+	switch {
+	case err == nil:
+		c.rests.clear(text)
+	case !l.tried, errors.Is(err, protection.ErrRejected):
+		c.counts.refused.Add(1)
+		c.emit(observe.LoadRefused, observe.Info, "a load was refused", err, 0)
+	case c.closed.Load() && errors.Is(err, context.Canceled):
+	default:
+		c.counts.loadErrors.Add(1)
+		c.rests.fail(text, err, c.clock.Now())
+		c.emit(observe.LoadFailed, observe.Info, "a load failed", err, 0)
+	}
+}
+
+// store puts a loaded value into both tiers, unless an invalidation has overtaken it.
+func (c *Cache[K, V]) store(ctx context.Context, e *tiers.Entry[K, V], at tiers.Epoch) {
+	c.local.Put(e, at)
+	if c.remote == nil || !c.local.Unmoved(e.Key, at) {
+		return
+	}
+	err := c.remote.Set(ctx, e.Key, tiers.Stored[V]{
+		Value: e.Value, NotFound: e.NotFound, LoadTime: e.LoadTime, Number: e.Number, Generation: e.Generation,
+		Age:  time.Duration(c.clock.Now() - e.Start),
+		TTL:  time.Duration(e.Expires - e.Start),
+		Life: time.Duration(e.ErrorUntil - e.Start),
+	})
+	if !c.local.Unmoved(e.Key, at) {
+		// The invalidation may have deleted before this value arrived: delete again. At worst a newer value goes too.
+		err = errors.Join(err, c.remote.Delete(ctx, e.Key))
+	}
+	if err != nil {
+		c.counts.storeErrors.Add(1)
+	}
+}

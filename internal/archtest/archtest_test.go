@@ -121,9 +121,9 @@ func check(p goPackage) []string {
 	if r.testSupport {
 		return violations
 	}
-	for _, linked := range p.Deps {
-		if slices.ContainsFunc(testOnly, func(path string) bool { return isOrBelow(linked, path) }) {
-			violations = append(violations, fmt.Sprintf("package %s links %s, which is for tests only", p.ImportPath, linked))
+	for _, path := range testOnly {
+		if slices.ContainsFunc(p.Deps, func(linked string) bool { return isOrBelow(linked, path) }) {
+			violations = append(violations, fmt.Sprintf("package %s links %s, which is for tests only", p.ImportPath, path))
 		}
 	}
 	return violations

@@ -40,10 +40,11 @@ func newDialer(dsn string, dial func(ctx context.Context, network, addr string) 
 	return &dialer{connector: connector, timeout: cfg.Timeout}, nil
 }
 
-// malformed says what is wrong with a DSN. The parser quotes what stands after the last slash. If there is an @, that may
-// be a piece of a password with a slash in it, and must not be shown.
+// malformed says what is wrong with a DSN. But for its fixed texts, the parser quotes what stands after the last slash. If
+// there is an @, that may be a piece of a password with a slash in it, and must not be shown.
 func malformed(dsn string, err error) error {
-	if strings.Contains(dsn[strings.LastIndexByte(dsn, '/')+1:], "@") {
+	tail := dsn[strings.LastIndexByte(dsn, '/')+1:]
+	if strings.Contains(tail, "@") && !strings.HasPrefix(err.Error(), "invalid DSN: ") {
 		err = errors.New("invalid, and not shown because it may hold a password")
 	}
 	return fmt.Errorf("dbguard: DSN: %w", err)

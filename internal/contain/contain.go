@@ -14,7 +14,7 @@ var errGoexit = errors.New("runtime.Goexit was called")
 // PanicError tells that user code panicked or called runtime.Goexit instead of returning.
 type PanicError struct {
 	Value any    // what it panicked with
-	Stack []byte // the stack of the panic; shared by all who get this error, not to be modified
+	Stack []byte // the stack of the panic or Goexit; shared by all who get this error, not to be modified
 }
 
 // Error names the value that the code panicked with. The stack is in the field.
@@ -36,15 +36,20 @@ type Result[T any] struct {
 func Go[T any](fn func() (T, error)) <-chan Result[T] {
 	ch := make(chan Result[T], 1)
 	go func() {
-		r := Result[T]{Err: &PanicError{Value: errGoexit}} // stands if neither a return nor a panic replaces it
+		var r Result[T]
+		returned := false
 		defer func() {
-			if v := recover(); v != nil {
-				r = Result[T]{Err: &PanicError{Value: v, Stack: debug.Stack()}}
+			if !returned {
+				v := recover()
+				if v == nil {
+					v = errGoexit
+				}
+				r.Err = &PanicError{Value: v, Stack: debug.Stack()}
 			}
 			ch <- r
 		}()
-		v, err := fn()
-		r = Result[T]{Value: v, Err: err}
+		r.Value, r.Err = fn()
+		returned = true
 	}()
 	return ch
 }

@@ -15,8 +15,8 @@ type hint struct {
 type hintKey struct{}
 
 // TTL sets the fresh lifetime of the value that the running load will return, instead of the cache's own. It counts from
-// the start of the load and is jittered like any other. Below one millisecond it means [NoStore]. The last call wins;
-// outside of a load it does nothing.
+// the start of the load and is jittered like any other. Below one millisecond it means [NoStore]. The last call wins,
+// but none takes a NoStore back. Outside of a load it does nothing.
 func TTL(ctx context.Context, d time.Duration) {
 	h, ok := ctx.Value(hintKey{}).(*hint)
 	if !ok {

@@ -41,7 +41,15 @@ func (notFound) Error() string        { return "snowshed: not found" }
 func (notFound) Is(target error) bool { return target == sql.ErrNoRows }
 
 // IsNotFound reports whether a loader's error means that the key does not exist: [ErrNotFound] anywhere in the chain,
-// or sql.ErrNoRows itself. A wrapped sql.ErrNoRows comes from a query of the loader's own and is a failure.
+// or sql.ErrNoRows itself. A wrapped sql.ErrNoRows comes from a query of the loader's own and is a failure, and so is a
+// panic, whatever error it was raised with.
 func IsNotFound(err error) bool {
-	return err == sql.ErrNoRows || errors.Is(err, ErrNotFound) //nolint:errorlint // only the bare error counts
+	if err == sql.ErrNoRows { //nolint:errorlint // only the bare error counts
+		return true
+	}
+	if !errors.Is(err, ErrNotFound) {
+		return false
+	}
+	_, panicked := errors.AsType[*PanicError](err)
+	return !panicked
 }

@@ -6,7 +6,10 @@ import (
 )
 
 // stripes is how many cells a Counter has: enough that goroutines on different threads seldom share one.
-const stripes = 32
+const (
+	stripeBits = 5
+	stripes    = 1 << stripeBits
+)
 
 // Counter counts events from many goroutines without making them wait for each other's cache line: each adds to one
 // of several cells, chosen by the address of its stack. The zero value is ready; a Counter must not be copied.
@@ -24,8 +27,8 @@ type cell struct {
 func (c *Counter) Add() uint64 {
 	var here byte
 	// Stacks are at least 2 KiB apart, so the bits above tell goroutines apart. The multiplication spreads them.
-	a := uint64(uintptr(unsafe.Pointer(&here)) >> 11) //nolint:gosec // the address is only hashed, never turned back
-	return c.cells[(a*0x9e3779b97f4a7c15)>>60].n.Add(1)
+	a := uint64(uintptr(unsafe.Pointer(&here)) >> 11)
+	return c.cells[(a*0x9e3779b97f4a7c15)>>(64-stripeBits)].n.Add(1)
 }
 
 // Load returns the sum of all cells. It may miss additions that run at the same time, never finished ones.

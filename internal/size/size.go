@@ -3,15 +3,16 @@ package size
 
 import (
 	"reflect"
+	"time"
 	"unsafe"
 )
 
 // maxNodes bounds how many values one estimate looks at. Beyond it the rest of a slice or map counts like its first
-// part.
+// part, and of anything else only those bytes count that are in plain sight.
 const maxNodes = 4096
 
 // Of returns the bytes that v takes, with all that it points to. What is reached twice through pointers counts once;
-// unused capacity counts; channels, functions and what they hold do not.
+// unused capacity counts; channels, functions and what they hold do not, nor does what all values of a type share.
 func Of[T any](v T) int {
 	switch x := any(v).(type) {
 	case string:
@@ -25,39 +26,39 @@ func Of[T any](v T) int {
 }
 
 type walker struct {
-	seen map[unsafe.Pointer]bool
+	seen map[unsafe.Pointer]int // how many bytes at an address were counted
 	left int
 }
 
 // behind returns the bytes that v refers to, without those of v itself.
 func (w *walker) behind(v reflect.Value) int {
-	if w.left--; w.left <= 0 {
-		return 0
-	}
+	w.left--
 	switch v.Kind() {
 	case reflect.String:
 		return v.Len()
 	case reflect.Slice:
-		if v.IsNil() || w.visited(v.UnsafePointer()) {
+		n := w.first(v.UnsafePointer(), v.Cap()*int(v.Type().Elem().Size()))
+		if n == 0 {
 			return 0
 		}
-		return v.Cap()*int(v.Type().Elem().Size()) + w.items(v)
+		return n + w.items(v)
 	case reflect.Array:
 		return w.items(v)
 	case reflect.Pointer:
-		if v.IsNil() || w.visited(v.UnsafePointer()) {
-			return 0
-		}
-		return int(v.Type().Elem().Size()) + w.behind(v.Elem())
+		return w.pointed(v)
 	case reflect.Interface:
 		if v.IsNil() {
 			return 0
 		}
-		return int(v.Elem().Type().Size()) + w.behind(v.Elem())
+		n := int(v.Elem().Type().Size())
+		if k := v.Elem().Kind(); w.left <= 0 && (k == reflect.Struct || k == reflect.Array) {
+			return n // which may hold interfaces again, without end
+		}
+		return n + w.behind(v.Elem())
 	case reflect.Struct:
 		n := 0
-		for i := range v.NumField() {
-			n += w.behind(v.Field(i))
+		for _, field := range v.Fields() {
+			n += w.behind(field)
 		}
 		return n
 	case reflect.Map:
@@ -65,6 +66,18 @@ func (w *walker) behind(v reflect.Value) int {
 	default:
 		return 0
 	}
+}
+
+func (w *walker) pointed(v reflect.Value) int {
+	t := v.Type().Elem()
+	if v.IsNil() || shared(t) {
+		return 0
+	}
+	n := w.first(v.UnsafePointer(), int(t.Size()))
+	if n == 0 || w.left <= 0 {
+		return n
+	}
+	return n + w.behind(v.Elem())
 }
 
 func (w *walker) items(v reflect.Value) int {
@@ -82,13 +95,10 @@ func (w *walker) items(v reflect.Value) int {
 }
 
 func (w *walker) mapped(v reflect.Value) int {
-	if v.IsNil() || w.visited(v.UnsafePointer()) {
-		return 0
-	}
 	t := v.Type()
 	n := v.Len() * int(t.Key().Size()+t.Elem().Size()+1)
 	n += n / 7 // a map is at most seven eighths full
-	if flat(t.Key()) && flat(t.Elem()) {
+	if n = w.first(v.UnsafePointer(), n); n == 0 || flat(t.Key()) && flat(t.Elem()) {
 		return n
 	}
 	deep, i := 0, 0
@@ -101,15 +111,28 @@ func (w *walker) mapped(v reflect.Value) int {
 	return n + deep
 }
 
-func (w *walker) visited(p unsafe.Pointer) bool {
-	if w.seen[p] {
-		return true
+// first returns how many of the n bytes at p were not counted before. The first field of a struct has the address of
+// the whole, so an address that was seen may have more to it.
+func (w *walker) first(p unsafe.Pointer, n int) int {
+	before := w.seen[p]
+	if p == nil || n <= before {
+		return 0
 	}
 	if w.seen == nil {
-		w.seen = make(map[unsafe.Pointer]bool)
+		w.seen = make(map[unsafe.Pointer]int)
 	}
-	w.seen[p] = true
-	return false
+	w.seen[p] = n
+	return n - before
+}
+
+// shared reports whether values of t are there once for many others that point to them: the description of a time
+// zone, and that of the type of a protobuf message.
+func shared(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct {
+		return false
+	}
+	return t == reflect.TypeFor[time.Location]() ||
+		t.Name() == "MessageInfo" && t.PkgPath() == "google.golang.org/protobuf/internal/impl"
 }
 
 // flat reports whether values of a kind never refer to others, for the kinds that slices are mostly made of.

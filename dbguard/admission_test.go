@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -241,4 +242,31 @@ func TestContextEndsAreCountedForWhatTheyAre(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Many errors arrive only while rows are read, after a query that went well.
+func TestErrorsBetweenRowsCount_regression(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, mysqltest.Capacity{})
+		s.Handle("SELECT many", func(ctx context.Context, _ *mysqltest.Query) (*mysqltest.Result, error) {
+			return &mysqltest.Result{Columns: mysqltest.Columns("n"), Stream: func(yield func([]any) bool) {
+				yield([]any{strings.Repeat("large enough to leave the server at once ", 1000)})
+				<-ctx.Done()
+			}}, nil
+		})
+		g := guard(t, s, dbguard.Options{MaxConcurrent: 4, Breaker: protection.BreakerOptions{MinCalls: 1}})
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			rows, err := g.DB().QueryContext(ctx, "SELECT many")
+			assert.NoError(t, err)
+			assert.True(t, rows.Next(), "the first row")
+			assert.True(t, !rows.Next(), "the second")
+			assert.ErrorIs(t, rows.Err(), context.DeadlineExceeded)
+			assert.NoError(t, rows.Close())
+			cancel()
+		}
+		assert.Equal(t, g.Stats().Breaker, protection.Open)
+		assert.Equal(t, g.Stats().InFlight, 0)
+	})
 }

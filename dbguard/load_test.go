@@ -7,13 +7,11 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/snowshed-go/snowshed/dbguard"
 	"github.com/snowshed-go/snowshed/internal/assert"
 	"github.com/snowshed-go/snowshed/internal/mysqltest"
 	"github.com/snowshed-go/snowshed/loader"
-	"github.com/snowshed-go/snowshed/protection"
 )
 
 type (
@@ -115,27 +113,30 @@ func TestQueryRowScanThatPanicsGivesItsConnectionBack(t *testing.T) {
 }
 
 // An error that comes while rows are read is neither the end of the rows nor "not found".
-func TestQueryRowErrorBetweenRows_regression(t *testing.T) {
+func TestQueryRowErrorInsteadOfTheFirstRow_regression(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, mysqltest.Capacity{})
-		s.Handle("SELECT slow", func(ctx context.Context, _ *mysqltest.Query) (*mysqltest.Result, error) {
-			return &mysqltest.Result{Columns: mysqltest.Columns("n"), Stream: func(yield func([]any) bool) {
-				<-ctx.Done() // the server sends the head of the result, and no row
-				yield(nil)
-			}}, nil
-		})
-		g := guard(t, s, dbguard.Options{MaxConcurrent: 1, Breaker: protection.BreakerOptions{MinCalls: 1}})
-		for range 2 {
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			v, err := dbguard.QueryRowBy(g.DB(), "SELECT slow", func(int) []any { return nil }, scanName)(ctx, 1)
-			cancel()
-			assert.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.Equal(t, v, "")
-		}
-		assert.Equal(t, g.Stats().Breaker, protection.Open, "and it counts, although the query itself went well")
-		s.Stop()
-	})
+	db := sql.OpenDB(brokenResult{})
+	defer db.Close()
+	v, err := dbguard.QueryRow[int](db, byID, scanName)(t.Context(), 1)
+	assert.Equal(t, err, errBroken)
+	assert.Equal(t, v, "")
+}
+
+// brokenResult is a driver whose results break before their first row.
+type brokenResult struct{}
+
+var errBroken = errors.New("broken result")
+
+func (b brokenResult) Connect(context.Context) (driver.Conn, error) { return b, nil }
+func (b brokenResult) Driver() driver.Driver                        { return nil }
+func (b brokenResult) Prepare(string) (driver.Stmt, error)          { return nil, errBroken }
+func (b brokenResult) Begin() (driver.Tx, error)                    { return nil, errBroken }
+func (b brokenResult) Close() error                                 { return nil }
+func (b brokenResult) Columns() []string                            { return []string{"name"} }
+func (b brokenResult) Next([]driver.Value) error                    { return errBroken }
+
+func (b brokenResult) QueryContext(context.Context, string, []driver.NamedValue) (driver.Rows, error) {
+	return b, nil
 }
 
 func TestLoaderOfNothingIsAnError(t *testing.T) {

@@ -80,19 +80,22 @@ func TestConnectionsEndBetweenFourFifthsAndAllOfTheirLifetime(t *testing.T) {
 	})
 }
 
-// The oldest idle connections of a burst are under a pile of newer ones, where nobody would take them.
-func TestSurplusOfABurstIsClosedWhenItsTimeIsOver(t *testing.T) {
+// The oldest idle connection is under newer ones, where nobody would take it.
+func TestOldestIdleConnectionIsClosedWhenItsTimeIsOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, mysqltest.Capacity{})
 		g := guard(t, s, dbguard.Options{MaxConcurrent: 8, MaxLifetime: time.Hour})
-		giveBack(t, conns(t, g, 8))
-		advance(time.Hour + time.Second)
-		for range 9 {
-			assert.NoError(t, g.DB().PingContext(t.Context()))
-		}
-		assert.Equal(t, g.Stats().Idle, 1)
-		synctest.Wait() // until the server has seen the last one close
+		older := conns(t, g, 1)
+		advance(30 * time.Minute)
+		newer := conns(t, g, 1)
+		giveBack(t, older)
+		giveBack(t, newer)
+		advance(31 * time.Minute)
+		assert.Equal(t, g.Stats().Idle, 2)
+		assert.NoError(t, g.DB().PingContext(t.Context()))
+		assert.Equal(t, g.Stats(), dbguard.Stats{Idle: 1, Opened: 2})
+		synctest.Wait() // until the server has seen it close
 		assert.Equal(t, s.Stats().Sessions, 1)
 	})
 }
@@ -174,6 +177,34 @@ func TestTransactionThatItsContextEnded(t *testing.T) {
 	})
 }
 
+func TestTransactionWhoseRollbackFailedIsNotLentAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, mysqltest.Capacity{})
+		g := guard(t, s, dbguard.Options{MaxConcurrent: 1})
+		s.Inject(mysqltest.Fault{Action: mysqltest.Fail, Match: mysqltest.Prefix("ROLLBACK"), Times: 1})
+		tx, err := g.DB().BeginTx(t.Context(), nil)
+		assert.NoError(t, err)
+		assert.Error(t, tx.Rollback())
+		assert.Equal(t, g.Stats(), dbguard.Stats{Opened: 1})
+	})
+}
+
+// The server closes idle connections after wait_timeout. That is no failure, and must not count as one.
+func TestIdleConnectionThatTheServerClosedIsNoticedBeforeItsUse(t *testing.T) {
+	t.Parallel()
+	s, err := mysqltest.New(mysqltest.Options{}) // over TCP: the check needs a socket
+	assert.NoError(t, err)
+	defer s.Close()
+	g := guardDSN(t, s.DSN(), dbguard.Options{MaxConcurrent: 1, Breaker: protection.BreakerOptions{MinCalls: 1, FailureRatio: 0.001}})
+	for range 10 {
+		assert.NoError(t, g.DB().PingContext(t.Context()))
+		s.Disconnect(nil)
+	}
+	assert.Equal(t, g.Stats().Breaker, protection.Closed)
+	assert.Equal(t, g.Stats().Opened, 10)
+}
+
 func TestDialThatHangsEndsAtItsTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -212,6 +243,41 @@ func TestDialThatPanicsLeavesNothingTaken(t *testing.T) {
 		}()
 		assert.Equal(t, g.Stats().InFlight, 0)
 	}
+}
+
+// A permit that came back before its connection would let the next caller open one more.
+func TestPermitComesBackAfterItsConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, mysqltest.Capacity{})
+		release := make(chan struct{})
+		g := guard(t, s, dbguard.Options{MaxConcurrent: 1, MaxLifetime: 1, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			c, err := s.Dial(ctx)
+			return slowToClose{c, release}, err
+		}})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			db, err := g.DB().Conn(t.Context())
+			assert.NoError(t, err)
+			advance(time.Second) // past its lifetime
+			assert.NoError(t, db.Close())
+		})
+		advance(2 * time.Second)
+		assert.Equal(t, g.Stats().InFlight, 1, "the connection is still closing")
+		close(release)
+		wg.Wait()
+		assert.Equal(t, g.Stats().InFlight, 0)
+	})
+}
+
+type slowToClose struct {
+	net.Conn
+	release chan struct{}
+}
+
+func (s slowToClose) Close() error {
+	<-s.release
+	return s.Conn.Close()
 }
 
 func TestPoolUnderConcurrentUse_stress(t *testing.T) {

@@ -74,8 +74,8 @@ func TestChainOfNothingAdmitsEverything(t *testing.T) {
 func TestChainDoesNotShareTheCallersSlice(t *testing.T) {
 	t.Parallel()
 	policies := []protection.Policy{nil, newBulkhead(t, protection.BulkheadOptions{MaxConcurrent: 1})}
-	c := protection.Chain(policies...)
 	kept := slices.Clone(policies)
+	c := protection.Chain(policies...)
 	assert.Equal(t, policies, kept, "untouched")
 	policies[1] = nil
 	acquire(t, c)

@@ -256,16 +256,18 @@ func TestErrorsBetweenRowsCount_regression(t *testing.T) {
 			}}, nil
 		})
 		g := guard(t, s, dbguard.Options{MaxConcurrent: 4, Breaker: protection.BreakerOptions{MinCalls: 1}})
-		for range 2 {
+		read := func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
 			rows, err := g.DB().QueryContext(ctx, "SELECT many")
 			assert.NoError(t, err)
+			defer rows.Close()
 			assert.True(t, rows.Next(), "the first row")
 			assert.True(t, !rows.Next(), "the second")
 			assert.ErrorIs(t, rows.Err(), context.DeadlineExceeded)
-			assert.NoError(t, rows.Close())
-			cancel()
 		}
+		read()
+		read()
 		assert.Equal(t, g.Stats().Breaker, protection.Open)
 		assert.Equal(t, g.Stats().InFlight, 0)
 	})

@@ -116,7 +116,7 @@ func TestHangOutlivesItsClient(t *testing.T) {
 	})
 }
 
-// brokenBefore and brokenAfter tell, for each transport, what a lost connection looks like.
+// TestLostConnections tells a reply that got lost from a statement that never ran.
 func TestLostConnections(t *testing.T) {
 	for name, tr := range transports {
 		for _, c := range []struct {

@@ -196,6 +196,7 @@ func TestCommandAboveMaxAllowedPacket(t *testing.T) {
 	if err := exec(t.Context(), db, "DO '"+strings.Repeat("x", 3000)+"'"); errno(err) != 1153 {
 		t.Error("want error 1153, got", err)
 	}
+	await(t, srv, "closed", func(s mysqltest.Stats) bool { return s.Sessions == 0 })
 	if err := exec(t.Context(), db, "DO 0"); err != nil {
 		t.Error(err)
 	}

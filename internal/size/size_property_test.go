@@ -42,7 +42,7 @@ func TestAnyValueHasASize(t *testing.T) {
 			return atLeast(size.Of(v), n)
 		},
 	} {
-		if err := quick.Check(f, &quick.Config{MaxCount: 200}); err != nil {
+		if err := quick.Check(f, &quick.Config{MaxCount: 40}); err != nil {
 			t.Error(name, err)
 		}
 	}

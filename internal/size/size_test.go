@@ -31,7 +31,7 @@ type user struct {
 
 type list struct {
 	next *list
-	data [3]uintptr
+	_    [3]uintptr
 }
 
 // check compares an estimate with bytes that were counted by hand.
@@ -116,7 +116,7 @@ func TestSameAddressOfSomethingLarger(t *testing.T) {
 	check(t, "short slice first", [][]int64{buf[:1:1], buf[:10:10], buf}, slice+3*slice+8000)
 	type outer struct {
 		head int64
-		rest [999]int64
+		_    [999]int64
 	}
 	o := new(outer)
 	check(t, "field first", struct {

@@ -52,6 +52,9 @@ func (r *rests) check(key string, now int64) error {
 	return &BackoffError{RetryAfter: time.Duration(m.until - now), Err: m.err}
 }
 
+// rest reports whether key rests at now.
+func (r *rests) rest(key string, now int64) bool { return r.check(key, now) != nil }
+
 // fail lets key rest: first, doubled with each failure in a row, up to longest, of which a random part between a half
 // and all is taken.
 func (r *rests) fail(key string, err error, now int64) {

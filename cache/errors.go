@@ -19,13 +19,13 @@ var (
 	// ErrCycle says that a loader asked the cache for a key whose load waits for that loader.
 	ErrCycle = errors.New("cache: a load waits for itself")
 	// ErrLoadTimeout says that a load did not end within LoadTimeout. It also answers errors.Is(err, context.DeadlineExceeded).
-	ErrLoadTimeout error = loadTimeout{}
+	ErrLoadTimeout error = loadTimeoutError{}
 )
 
-type loadTimeout struct{}
+type loadTimeoutError struct{}
 
-func (loadTimeout) Error() string        { return "cache: the load did not end within LoadTimeout" }
-func (loadTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
+func (loadTimeoutError) Error() string        { return "cache: the load did not end within LoadTimeout" }
+func (loadTimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // BackoffError says that a load of the key failed a short while ago and that the key rests until RetryAfter has passed.
 // It wraps the failure. It is immutable and safe to share.

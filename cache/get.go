@@ -128,17 +128,21 @@ func (c *Cache[K, V]) resolve(ctx context.Context, key K, r Read) (outcome[K, V]
 		case revalidating(e, now):
 			c.refreshBehind(ctx, e)
 			return outcome[K, V]{e, FromMemory, true}, nil
-		case excusable(e, now) && c.rests.check(c.opts.Key(key), now) != nil:
+		case excusable(e, now) && c.rests.rest(c.opts.Key(key), now):
 			return c.excused(e, now), nil // its load failed a moment ago: not worth a flight
 		}
 	}
 	return c.fly(ctx, key, r, now)
 }
 
-// excused answers a stale value because the load that should replace it does not succeed.
+// excused answers a value because the load that should replace it does not succeed. It may still be within its TTL: when
+// LocalTTL has ended and Redis does not answer, or when its load has ended but is still being stored.
 func (c *Cache[K, V]) excused(e *tiers.Entry[K, V], now int64) outcome[K, V] {
-	c.runway.note(e.ErrorUntil, now)
-	return outcome[K, V]{e, FromMemory, true}
+	stale := now >= e.Expires
+	if stale {
+		c.runway.note(e.ErrorUntil, now)
+	}
+	return outcome[K, V]{e, FromMemory, stale}
 }
 
 // allows reports whether a value whose load began at start is young enough.
@@ -215,7 +219,7 @@ func (c *Cache[K, V]) peek(ctx context.Context, key K, r Read) (outcome[K, V], e
 	if e == nil || !fresh(e, now) {
 		remote, err := c.fetch(ctx, key)
 		switch {
-		case remote != nil:
+		case remote != nil && (e == nil || remote.Start >= e.Start):
 			e, from = remote, FromRedis
 		case err != nil && !excusable(e, now):
 			return outcome[K, V]{}, err
@@ -225,5 +229,5 @@ func (c *Cache[K, V]) peek(ctx context.Context, key K, r Read) (outcome[K, V], e
 	if !excusable(e, now) || !r.allows(e.Start, now) {
 		return outcome[K, V]{}, ErrNotCached
 	}
-	return outcome[K, V]{e, from, !fresh(e, now)}, nil
+	return outcome[K, V]{e, from, now >= e.Expires}, nil
 }

@@ -20,7 +20,7 @@ func (c *Cache[K, V]) jittered(d time.Duration) time.Duration {
 func (c *Cache[K, V]) live(e *tiers.Entry[K, V], ttl time.Duration, now int64) {
 	e.Expires = e.Start + int64(ttl)
 	e.CheckBy = forever
-	if c.remote != nil && c.opts.LocalTTL < c.opts.TTL {
+	if c.remote != nil && ttl > c.opts.LocalTTL {
 		e.CheckBy = now + int64(c.jittered(c.opts.LocalTTL))
 	}
 	e.EarlyFrom, e.StaleUntil, e.ErrorUntil = e.Expires, e.Expires, e.Expires

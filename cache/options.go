@@ -117,6 +117,27 @@ func (o Options[K, V]) withDefaults() (Options[K, V], error) {
 	if o.Refreshers == 0 {
 		o.Refreshers = 2 * runtime.GOMAXPROCS(0)
 	}
+	if err := o.setDurations(); err != nil {
+		return o, err
+	}
+	if o.LocalTTL > o.TTL {
+		return o, o.bad("LocalTTL", "is %v, more than the TTL of %v", o.LocalTTL, o.TTL)
+	}
+	if o.RetryBackoff > o.MaxRetryBackoff {
+		return o, o.bad("MaxRetryBackoff", "is %v, less than the RetryBackoff of %v", o.MaxRetryBackoff, o.RetryBackoff)
+	}
+	if o.Key == nil {
+		key, err := tiers.KeyEncoder[K]()
+		if err != nil {
+			return o, o.bad("Key", "is required: %w", err)
+		}
+		o.Key = key
+	}
+	return o, nil
+}
+
+// setDurations sets the durations that have defaults.
+func (o *Options[K, V]) setDurations() error {
 	for _, d := range []struct {
 		name string
 		at   *time.Duration
@@ -138,26 +159,13 @@ func (o Options[K, V]) withDefaults() (Options[K, V], error) {
 		case v < 0 && d.off:
 			*d.at = 0
 		case v < shortest || v > longest:
-			return o, o.bad(d.name, "is %v, not between %v and %v", v, shortest, longest)
+			return o.bad(d.name, "is %v, not between %v and %v", v, shortest, longest)
 		}
 	}
-	if o.LocalTTL > o.TTL {
-		return o, o.bad("LocalTTL", "is %v, more than the TTL of %v", o.LocalTTL, o.TTL)
-	}
-	if o.RetryBackoff > o.MaxRetryBackoff {
-		return o, o.bad("MaxRetryBackoff", "is %v, less than the RetryBackoff of %v", o.MaxRetryBackoff, o.RetryBackoff)
-	}
-	if o.Key == nil {
-		key, err := tiers.KeyEncoder[K]()
-		if err != nil {
-			return o, o.bad("Key", "is required: %w", err)
-		}
-		o.Key = key
-	}
-	return o, nil
+	return nil
 }
 
-func (o Options[K, V]) bad(field, format string, args ...any) error {
+func (o *Options[K, V]) bad(field, format string, args ...any) error {
 	return fmt.Errorf("cache %q: Options.%s "+format, append([]any{o.Name, field}, args...)...)
 }
 

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/snowshed-go/snowshed/internal/contain"
@@ -49,6 +50,12 @@ func translated(err error) error {
 // invalidation overtakes on the way is stored nowhere; only this flight's own waiters, who came before it, get it.
 func (c *Cache[K, V]) rebuild(ctx context.Context, key K, w wish) (outcome[K, V], error) {
 	at := c.local.Epoch(key)
+	if e := c.local.Get(key); e != nil && fresh(e, c.clock.Now()) {
+		// It came between this reader's look and its flight.
+		if got := (outcome[K, V]{e, FromMemory, false}); grants(w, got) {
+			return got, nil
+		}
+	}
 	found, _ := c.fetch(ctx, key) //nolint:errcheck // without Redis the flight goes on to the loader
 	if found != nil {
 		if !c.local.Put(found, at) {
@@ -76,8 +83,11 @@ func (c *Cache[K, V]) rebuild(ctx context.Context, key K, w wish) (outcome[K, V]
 	if err != nil {
 		return outcome[K, V]{entry: found}, err
 	}
-	if l.keep {
+	switch {
+	case l.keep:
 		c.store(ctx, l.entry, at)
+	case l.drop && (found != nil || c.local.Get(key) != nil):
+		c.drop(ctx, key)
 	}
 	return outcome[K, V]{l.entry, FromLoad, false}, nil
 }
@@ -108,6 +118,9 @@ func (c *Cache[K, V]) fetch(ctx context.Context, key K) (*tiers.Entry[K, V], err
 		Key: key, Value: s.Value, NotFound: s.NotFound, LoadTime: s.LoadTime,
 		Start: sent - int64(s.Age), Generation: s.Generation, Number: s.Number,
 	}
+	if l := c.local.Get(key); l != nil && l.Number == e.Number {
+		e.Start = l.Start // the same value, and here its start is known exactly
+	}
 	c.live(e, s.TTL, sent)
 	return e, nil
 }
@@ -116,6 +129,7 @@ func (c *Cache[K, V]) fetch(ctx context.Context, key K) (*tiers.Entry[K, V], err
 type loaded[K comparable, V any] struct {
 	entry *tiers.Entry[K, V]
 	keep  bool // whether it is to be stored
+	drop  bool // whether an older value must not stay either
 	tried bool // whether the loader was called
 }
 
@@ -123,6 +137,7 @@ type loaded[K comparable, V any] struct {
 func (c *Cache[K, V]) load(ctx context.Context, key K) (l loaded[K, V], err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.LoadTimeout, ErrLoadTimeout)
 	defer cancel()
+	defer func() { err = named(ctx, err) }()
 	var permit protection.Permit
 	if c.guard != nil {
 		if permit, err = c.guard.Acquire(ctx); err != nil {
@@ -131,7 +146,7 @@ func (c *Cache[K, V]) load(ctx context.Context, key K) (l loaded[K, V], err erro
 	}
 	l.tried = true
 	ctx, hints := loader.WithHints(ctx)
-	start, number := c.clock.Now(), uint64(time.Now().UnixMicro()) //nolint:gosec // after 1970
+	start, number := c.clock.Now(), uint64(time.Now().UnixMicro())
 	v, err := c.call(ctx, key, permit)
 	took := time.Duration(c.clock.Now() - start)
 
@@ -151,8 +166,17 @@ func (c *Cache[K, V]) load(ctx context.Context, key K) (l loaded[K, V], err erro
 		return l, err
 	}
 	c.live(e, c.jittered(ttl), c.clock.Now())
-	l.entry, l.keep = e, ttl > 0 && !hints.NoStore()
+	l.entry, l.keep, l.drop = e, ttl > 0 && !hints.NoStore(), ttl == 0 && !hints.NoStore()
 	return l, nil
+}
+
+// named makes an error that comes from the end of LoadTimeout say so, wherever it was noticed: the caller's own ctx has
+// not ended.
+func named(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrLoadTimeout) && errors.Is(context.Cause(ctx), ErrLoadTimeout) {
+		return fmt.Errorf("%w: %w", ErrLoadTimeout, err)
+	}
+	return err
 }
 
 // call runs the loader in a goroutine of its own, which keeps its permit until it really ends. A loader that does not
@@ -231,11 +255,39 @@ func (c *Cache[K, V]) store(ctx context.Context, e *tiers.Entry[K, V], at tiers.
 		TTL:  time.Duration(e.Expires - e.Start),
 		Life: time.Duration(e.ErrorUntil - e.Start),
 	})
-	if !c.local.Unmoved(e.Key, at) {
-		// The invalidation may have deleted before this value arrived: delete again. At worst a newer value goes too.
-		err = errors.Join(err, c.remote.Delete(ctx, e.Key))
+	overtaken := !c.local.Unmoved(e.Key, at)
+	if overtaken || c.unstorable(err) {
+		// An invalidation may have deleted before this value arrived; or an older value, of which this one should have
+		// taken the place, must not come back. At worst a newer value goes too.
+		err = errors.Join(err, c.remote.Delete(context.WithoutCancel(ctx), e.Key))
+	}
+	if overtaken {
+		c.forget([]K{e.Key}) // what readers took from Redis meanwhile
 	}
 	if err != nil {
 		c.counts.storeErrors.Add(1)
 	}
+}
+
+// unstorable reports whether err says that the value itself is what Redis cannot store, and tells the observer.
+func (c *Cache[K, V]) unstorable(err error) bool {
+	switch {
+	case errors.Is(err, tiers.ErrTooLarge):
+		c.emit(observe.TooLarge, observe.Warn, "a value is too large for Redis; it was served all the same", err, 0)
+	case errors.As(err, new(*tiers.EncodeError)):
+		c.emit(observe.EncodeFailed, observe.Warn, "a value could not be encoded for Redis; it was served all the same", err, 0)
+	default:
+		return false
+	}
+	return true
+}
+
+// drop removes the values of key, which are older than what its load has just said and what is not to be stored.
+func (c *Cache[K, V]) drop(ctx context.Context, key K) {
+	if c.remote != nil {
+		if err := c.remote.Delete(ctx, key); err != nil {
+			c.counts.storeErrors.Add(1)
+		}
+	}
+	c.local.Invalidate(key)
 }

@@ -51,7 +51,7 @@ func (c *Cache[K, V]) renew(ctx context.Context, key K, w wish) (*tiers.Entry[K,
 // refreshBehind has e replaced by a newer value, soon and by somebody else. The refresh does not end with ctx.
 func (c *Cache[K, V]) refreshBehind(ctx context.Context, e *tiers.Entry[K, V]) {
 	text, now := c.opts.Key(e.Key), c.clock.Now()
-	if c.refresh.paused(now) || c.rests.check(text, now) != nil {
+	if c.refresh.paused(now) || c.rests.rest(text, now) {
 		return
 	}
 	ctx = lock.Detach(ctx)

@@ -2,37 +2,38 @@ package lock
 
 import "sync"
 
-// flight is what is known of a running flight while it runs: whom its work waits for.
+// flight is a running piece of work, and whom it waits for meanwhile.
 type flight struct {
 	mu    sync.Mutex
+	ended bool // then it keeps nobody waiting, whatever its work left behind
 	waits map[*wait]struct{}
 }
 
-// wait is an edge from a flight to the flight of a key.
-type wait struct {
-	group interface{ flightOf(key string) *flight }
-	key   string
-}
+// wait is an edge from a flight to another.
+type wait struct{ target *flight }
 
 type flightKey struct{}
 
-// waitFor notes that me waits for the flight of key, or returns ErrCycle if that flight waits for me, however many
-// flights lie between. The note is made before the search, so of two flights that close a circle at the same moment
-// at least one sees it.
-func (me *flight) waitFor(group interface{ flightOf(key string) *flight }, key string) (leave func(), err error) {
-	w := &wait{group, key}
-	me.mu.Lock()
-	if me.waits == nil {
-		me.waits = make(map[*wait]struct{})
+// waitFor notes that f, if it is a flight at all, waits for target, or returns ErrCycle if target waits for f, however
+// many flights lie between. The note is made before the search, so of two flights that close a circle at the same
+// moment at least one sees it.
+func (f *flight) waitFor(target *flight) (leave func(), err error) {
+	if f == nil {
+		return func() {}, nil
 	}
-	me.waits[w] = struct{}{}
-	me.mu.Unlock()
+	w := &wait{target}
+	f.mu.Lock()
+	if f.waits == nil {
+		f.waits = make(map[*wait]struct{})
+	}
+	f.waits[w] = struct{}{}
+	f.mu.Unlock()
 	leave = func() {
-		me.mu.Lock()
-		delete(me.waits, w)
-		me.mu.Unlock()
+		f.mu.Lock()
+		delete(f.waits, w)
+		f.mu.Unlock()
 	}
-	if group.flightOf(key).reaches(me, make(map[*flight]bool)) {
+	if target.reaches(f, make(map[*flight]bool)) {
 		leave()
 		return nil, ErrCycle
 	}
@@ -41,29 +42,33 @@ func (me *flight) waitFor(group interface{ flightOf(key string) *flight }, key s
 
 // reaches reports whether f is target, or waits for it through others.
 func (f *flight) reaches(target *flight, seen map[*flight]bool) bool {
-	if f == nil || seen[f] {
+	if seen[f] {
+		return false
+	}
+	seen[f] = true
+	f.mu.Lock()
+	ended := f.ended
+	next := make([]*flight, 0, len(f.waits))
+	for w := range f.waits {
+		next = append(next, w.target)
+	}
+	f.mu.Unlock()
+	if ended {
 		return false
 	}
 	if f == target {
 		return true
 	}
-	seen[f] = true
-	f.mu.Lock()
-	next := make([]*wait, 0, len(f.waits))
-	for w := range f.waits {
-		next = append(next, w)
-	}
-	f.mu.Unlock()
-	for _, w := range next {
-		if w.group.flightOf(w.key).reaches(target, seen) {
+	for _, n := range next {
+		if n.reaches(target, seen) {
 			return true
 		}
 	}
 	return false
 }
 
-func (f *Flights[T]) flightOf(key string) *flight {
+func (f *flight) end() {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.running[key]
+	f.ended = true
+	f.mu.Unlock()
 }

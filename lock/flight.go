@@ -30,7 +30,7 @@ type Flights[T any] struct {
 	group singleflight.Group
 
 	mu      sync.Mutex
-	running map[string]*flight // the newest of each key; a forgotten one is not in it
+	running map[string]*flight // the newest of each key, as in group; a forgotten one is not in it
 	wg      sync.WaitGroup
 	closed  bool
 	cancels chan struct{} // closed when running work is to be cancelled
@@ -44,53 +44,37 @@ func NewFlights[T any]() *Flights[T] {
 // Ticket is one caller's place in a flight. It belongs to one goroutine.
 type Ticket[T any] struct {
 	ch    <-chan singleflight.Result
-	led   *bool
+	led   bool
 	leave func()
 }
 
 // Join boards the flight of key, or starts it with run. It returns at once: ErrClosed after Close, ErrCycle if ctx is
 // that of a flight which key's flight waits for.
 func (f *Flights[T]) Join(ctx context.Context, key string, run func(context.Context) (T, error)) (Ticket[T], error) {
-	leave, err := f.enter(ctx, key)
+	parent, _ := ctx.Value(flightKey{}).(*flight) //nolint:errcheck // most callers are no flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return Ticket[T]{}, ErrClosed
+	}
+	target, joined := f.running[key]
+	if !joined {
+		target = new(flight)
+	}
+	leave, err := parent.waitFor(target)
 	if err != nil {
 		return Ticket[T]{}, err
 	}
-	led := new(bool)
-	ch := f.group.DoChan(key, func() (any, error) {
-		*led = true // read by this caller alone, after the result
-		return f.fly(ctx, key, run)
-	})
-	return Ticket[T]{ch: ch, led: led, leave: leave}, nil
+	if !joined {
+		f.running[key] = target
+		f.wg.Add(1)
+	}
+	ch := f.group.DoChan(key, func() (any, error) { return f.fly(ctx, key, target, run) })
+	return Ticket[T]{ch: ch, led: !joined, leave: leave}, nil
 }
 
-// enter notes that the flight in ctx, if there is one, waits for key. The returned function takes the note back.
-func (f *Flights[T]) enter(ctx context.Context, key string) (leave func(), err error) {
-	f.mu.Lock()
-	closed := f.closed
-	f.mu.Unlock()
-	if closed {
-		return nil, ErrClosed
-	}
-	parent, ok := ctx.Value(flightKey{}).(*flight)
-	if !ok || parent == nil {
-		return func() {}, nil
-	}
-	return parent.waitFor(f, key)
-}
-
-// fly runs the work in a goroutine of its own, where whatever it does becomes a result.
-func (f *Flights[T]) fly(ctx context.Context, key string, run func(context.Context) (T, error)) (T, error) {
-	me := &flight{}
-	f.mu.Lock()
-	if f.closed {
-		f.mu.Unlock()
-		var zero T
-		return zero, ErrClosed
-	}
-	f.wg.Add(1)
-	f.running[key] = me
-	f.mu.Unlock()
-
+// fly runs the work of me in a goroutine of its own, where whatever it does becomes a result.
+func (f *Flights[T]) fly(ctx context.Context, key string, me *flight, run func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), flightKey{}, me))
 	ch := contain.Go(func() (T, error) { return run(ctx) })
 	var r contain.Result[T]
@@ -102,13 +86,20 @@ func (f *Flights[T]) fly(ctx context.Context, key string, run func(context.Conte
 	}
 	cancel()
 
+	me.end()
 	f.mu.Lock()
 	if f.running[key] == me {
-		delete(f.running, key)
+		f.forget(key)
 	}
 	f.mu.Unlock()
 	f.wg.Done()
 	return r.Value, r.Err
+}
+
+// forget frees the place of key in both tables, which must agree whenever mu is free.
+func (f *Flights[T]) forget(key string) {
+	f.group.Forget(key)
+	delete(f.running, key)
 }
 
 // Wait returns the flight's result, ctx's error if ctx ends first, or ErrPatience if patience receives first (a nil
@@ -119,7 +110,7 @@ func (t Ticket[T]) Wait(ctx context.Context, patience <-chan time.Time) (v T, le
 	case r := <-t.ch:
 		t.leave()
 		v, _ = r.Val.(T) //nolint:errcheck // an untyped nil is a nil T of an interface type
-		return v, *t.led, r.Err
+		return v, t.led, r.Err
 	case <-ctx.Done():
 		t.leave()
 		return v, false, ctx.Err()
@@ -139,9 +130,8 @@ func Detach(ctx context.Context) context.Context {
 
 // Forget makes the next Join of key start a new flight. The running one goes on to its own waiters.
 func (f *Flights[T]) Forget(key string) {
-	f.group.Forget(key)
 	f.mu.Lock()
-	delete(f.running, key)
+	f.forget(key)
 	f.mu.Unlock()
 }
 

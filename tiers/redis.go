@@ -26,12 +26,14 @@ type Redis struct {
 	born    time.Time
 	rdb     redis.UniversalClient
 	cluster *redis.ClusterClient // nil unless rdb is one
+	bounded bool                 // the client ends its calls by their deadlines
 
 	slots   *protection.Bulkhead
 	single  *node       // the only node, or all of them until the cluster's slots are known
 	mapped  atomic.Bool // the cluster's slots are known
 	nodes   sync.Map    // *redis.Client of a master → *node
-	gate    gate
+	gate    *gate
+	workers workers
 	counts  redisCounters
 	buffers sync.Pool // *[]byte, for payloads on their way into an envelope
 }
@@ -52,7 +54,7 @@ func NewRedis(rdb redis.UniversalClient, o RedisOptions) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	advice, err := checkClient(rdb)
+	advice, bounded, err := checkClient(rdb)
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +64,9 @@ func NewRedis(rdb redis.UniversalClient, o RedisOptions) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Redis{opt: o, born: time.Now(), rdb: rdb, slots: slots}
+	r := &Redis{opt: o, gate: newGate(), born: time.Now(), rdb: rdb, bounded: bounded, slots: slots}
 	r.cluster, _ = rdb.(*redis.ClusterClient) //nolint:errcheck // nil is the answer for other clients
+	r.workers = workers{run: r.runDirect, idle: make(chan job), quit: make(chan struct{})}
 	if r.single, err = r.newNode(""); err != nil {
 		return nil, err
 	}
@@ -76,12 +79,16 @@ func NewRedis(rdb redis.UniversalClient, o RedisOptions) (*Redis, error) {
 // Close makes later calls return [ErrClosed] and waits until the running ones have ended, or returns ctx's error. A call
 // that Redis leaves unanswered ends with the timeouts of the client. Closing again waits again. It does not close the
 // client.
-func (r *Redis) Close(ctx context.Context) error { return r.gate.close(ctx) }
+func (r *Redis) Close(ctx context.Context) error {
+	err := r.gate.close(ctx)
+	r.workers.stop()
+	return err
+}
 
 // Ready returns nil if a call would be admitted now: otherwise [ErrClosed], or the refusal of the circuit breaker. In a
 // cluster it is nil while any node's breaker admits calls.
 func (r *Redis) Ready() error {
-	if r.gate.closed() {
+	if r.gate.isClosed() {
 		return ErrClosed
 	}
 	if !r.mapped.Load() {
@@ -97,56 +104,4 @@ func (r *Redis) Ready() error {
 		return nil
 	}
 	return errors.Join(errs...)
-}
-
-// gate counts the calls inside and can be closed. The zero gate is open.
-type gate struct {
-	mu     sync.Mutex
-	inside int
-	shut   bool
-	empty  chan struct{} // closed when shut and inside is 0; made by the first close
-}
-
-// enter reports whether the gate is open, and then counts the caller in.
-func (g *gate) enter() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.shut {
-		return false
-	}
-	g.inside++
-	return true
-}
-
-func (g *gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.inside--
-	if g.shut && g.inside == 0 {
-		close(g.empty)
-	}
-}
-
-func (g *gate) closed() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.shut
-}
-
-func (g *gate) close(ctx context.Context) error {
-	g.mu.Lock()
-	if !g.shut {
-		g.shut = true
-		g.empty = make(chan struct{})
-		if g.inside == 0 {
-			close(g.empty)
-		}
-	}
-	g.mu.Unlock()
-	select {
-	case <-g.empty:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,7 +21,6 @@ import (
 const (
 	directCalls = 8        // with no more in flight than this, calls go on their own
 	hotBatch    = 4        // while batches are at least this large, the lane is worth its wait
-	maxBatch    = 256      // more calls than this make a batch slow without making it cheaper
 	largeCall   = 16 << 10 // a write of more bytes goes on its own and holds nobody up
 )
 
@@ -29,22 +29,39 @@ func (r *Redis) submit(ctx context.Context, c *call) {
 	l := &c.node.lane
 	n := c.node.flying.Add(1)
 	if n <= directCalls && !l.hot.Load() || len(c.envelope) > largeCall || len(c.keys) > 1 {
-		go r.runDirect(context.WithoutCancel(ctx), c)
+		if ctx.Done() == nil && r.bounded {
+			r.runHere(ctx, c)
+		} else {
+			r.workers.start(ctx, c)
+		}
 		return
 	}
-	c.queued = true
 	if l.push(c) {
 		go r.runLane(l)
 	}
 }
 
-// runDirect sends c alone.
+// runHere sends c alone on the caller's goroutine, which saves two changes of goroutine, more than half of the cost of a
+// quick call. It suits callers whose ctx cannot end before the call does, if the client keeps the call to its deadline.
+func (r *Redis) runHere(ctx context.Context, c *call) {
+	ctx, cancel := context.WithDeadline(ctx, c.deadline)
+	defer cancel()
+	if b := r.open(ctx, c); b != nil {
+		r.run(ctx, b)
+	}
+}
+
+// runDirect sends c alone, and decides it at its deadline whatever the client does.
 func (r *Redis) runDirect(ctx context.Context, c *call) {
 	ctx, cancel := context.WithDeadline(ctx, c.deadline)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { r.expire(c) })
+	b := r.open(ctx, c)
+	if b == nil {
+		return
+	}
+	stop := context.AfterFunc(ctx, func() { b.expire(c) })
 	defer stop()
-	r.run(ctx, []*call{c})
+	r.run(ctx, b)
 }
 
 // runLane sends what gathers in the lane, batch by batch, until there is none. A batch that outlives the tier's Timeout
@@ -52,68 +69,143 @@ func (r *Redis) runDirect(ctx context.Context, c *call) {
 func (r *Redis) runLane(l *lane) {
 	for {
 		runtime.Gosched() // whom the last batch has answered may be about to ask again: let them join this one
-		batch := r.waiting(l.take())
-		if batch == nil {
+		calls := l.take()
+		if calls == nil {
 			return
 		}
-		if len(batch) == 0 {
-			continue
-		}
-		if r.runBatch(l, batch) {
+		if calls = r.due(calls); len(calls) > 0 && r.runBatch(l, calls) {
 			return
 		}
 	}
 }
 
 // runBatch sends the calls together. It reports whether the lane went on without it.
-func (r *Redis) runBatch(l *lane, batch []*call) (overtaken bool) {
+func (r *Redis) runBatch(l *lane, calls []*call) (overtaken bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.opt.Timeout) //nolint:forbidigo // a batch belongs to no one caller
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() {
-		for _, c := range batch {
-			r.expire(c)
-		}
-		r.runLane(l)
-	})
-	r.run(ctx, batch)
+	b := r.open(ctx, calls...)
+	if b == nil {
+		return false
+	}
+	watch := b.watch()
+	defer watch.Stop()
+	stop := context.AfterFunc(ctx, func() { r.runLane(l) })
+	r.run(ctx, b)
 	return !stop()
 }
 
-// waiting takes the reads from the batch that nobody waits for any more. Writes are made whoever waits.
-func (r *Redis) waiting(batch []*call) []*call {
-	kept := batch[:0]
-	for _, c := range batch {
-		if c.op == opGet && (c.left.Load() || c.decided.Load()) {
-			r.decide(c, context.Canceled, protection.Ignored)
-			r.end(c)
+// due takes the calls out that are not worth sending: those past their deadline, and reads that nobody waits for any
+// more. Writes are made whoever waits.
+func (r *Redis) due(calls []*call) []*call {
+	kept := calls[:0]
+	now := time.Now()
+	for _, c := range calls {
+		switch {
+		case !now.Before(c.deadline):
+			c.decide(ErrTimeout)
+		case c.op == opGet && c.left.Load():
+			c.decide(context.Canceled) // nobody reads it
+		default:
+			kept = append(kept, c)
 			continue
 		}
-		kept = append(kept, c)
+		r.end(c)
 	}
 	return kept
+}
+
+// batch is the calls of one pipeline. The breaker judges it as a whole: by the first call that times out, or by the
+// worst of its results.
+type batch struct {
+	calls   []*call
+	verdict protection.Permit
+	judged  atomic.Bool
+}
+
+// open returns the batch of the calls, admitted by the breaker, or decides and ends them all and returns nil.
+func (r *Redis) open(ctx context.Context, calls ...*call) *batch {
+	verdict, err := calls[0].node.breaker.Acquire(ctx)
+	if err == nil {
+		return &batch{calls: calls, verdict: verdict}
+	}
+	for _, c := range calls {
+		c.decide(err)
+		r.end(c)
+	}
+	return nil
+}
+
+// judge gives the breaker its result, once.
+func (b *batch) judge(o protection.Outcome) {
+	if b.judged.CompareAndSwap(false, true) {
+		b.calls[0].node.health.note(o)
+		b.verdict.Done(o)
+	}
+}
+
+// expire decides c as timed out, unless it is decided.
+func (b *batch) expire(c *call) {
+	if !c.decided.Load() {
+		b.judge(protection.Timeout)
+		c.decide(ErrTimeout)
+	}
+}
+
+// watch expires each call at its deadline. Calls are in the order of their arrival, so also of their deadlines.
+func (b *batch) watch() *time.Timer {
+	var t *time.Timer
+	ready := make(chan struct{})
+	calls := b.calls
+	t = time.AfterFunc(time.Until(calls[0].deadline), func() {
+		<-ready
+		for i, c := range calls {
+			if left := time.Until(c.deadline); left > 0 {
+				calls = calls[i:]
+				t.Reset(left)
+				return
+			}
+			b.expire(c)
+		}
+	})
+	close(ready)
+	return t
 }
 
 // errNotSent stands if the pipeline ended without a word, as by runtime.Goexit in a hook of the client's.
 var errNotSent = errors.New("the pipeline did not return")
 
-// run sends the calls in one pipeline, decides them and ends them.
-func (r *Redis) run(ctx context.Context, batch []*call) {
+// run sends the batch in one pipeline, decides its calls and ends them.
+func (r *Redis) run(ctx context.Context, b *batch) {
 	failed := errNotSent
 	defer func() {
-		for _, c := range batch {
+		sum := protection.Ignored
+		for _, c := range b.calls {
 			err, outcome := c.result(failed)
-			r.decide(c, err, outcome)
+			sum = worse(sum, outcome)
+			c.decide(err)
+		}
+		b.judge(sum)
+		for _, c := range b.calls {
 			r.end(c)
 		}
 	}()
 	pipe := r.rdb.Pipeline()
-	for _, c := range batch {
+	for _, c := range b.calls {
 		c.enqueue(ctx, pipe)
-		c.sent.Store(true)
 	}
 	cmds, err := contain.Call(func() ([]redis.Cmder, error) { return pipe.Exec(ctx) })
 	failed = unexplained(cmds, err)
 	r.learn(err)
+}
+
+// worse returns the outcome that weighs more: a failure, a timeout, then a success, which shows that Redis answers.
+func worse(a, b protection.Outcome) protection.Outcome {
+	for _, o := range [...]protection.Outcome{protection.Failure, protection.Timeout, protection.Success} {
+		if a == o || b == o {
+			return o
+		}
+	}
+	return protection.Ignored
 }
 
 // unexplained returns err unless a command carries an error of its own: then each call has its own result.
@@ -147,21 +239,14 @@ func (l *lane) push(c *call) (start bool) {
 	return start
 }
 
-// take returns the next batch, or nil, and then the lane is idle.
+// take returns the next batch, or nil, and then the lane is idle. A batch is all that has gathered, at most as many calls
+// as the bulkhead admits: so what waits when a batch starts is in the next one, which starts within Timeout.
 func (l *lane) take() []*call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := min(len(l.queue), maxBatch)
-	l.hot.Store(n >= hotBatch)
-	if n == 0 {
-		l.busy = false
-		return nil
-	}
-	batch := l.queue[:n:n]
-	if n == len(l.queue) {
-		l.queue = nil
-	} else {
-		l.queue = l.queue[n:]
-	}
+	batch := l.queue
+	l.queue = nil
+	l.busy = batch != nil
+	l.hot.Store(len(batch) >= hotBatch)
 	return batch
 }

@@ -28,24 +28,29 @@ func (o operation) String() string { return [...]string{"get", "set", "delete"}[
 type call struct {
 	op       operation
 	keys     []string  // Redis keys of one node; one key unless op is opDelete
+	key      [1]string // the array behind keys, if it is one key
 	envelope []byte    // for opSet
 	until    time.Time // for opSet: when the value's physical life ends
 
-	pttl *pttlCmd
-	get  *getCmd
+	pttl pttlCmd
+	get  getCmd
 	set  *redis.StatusCmd // nil if the value had no life left when its turn came
 	dels []*redis.IntCmd
 
 	node     *node
-	verdict  protection.Permit // of the node's breaker: ends when the call is decided
 	slot     protection.Permit // of the bulkhead: ends when the call has really ended
 	deadline time.Time
-	queued   bool        // it waits in a lane, so its caller watches the deadline
 	left     atomic.Bool // its caller has gone
-	sent     atomic.Bool
 	decided  atomic.Bool
 	done     chan struct{} // closed when decided
 	err      error         // good once done is closed
+}
+
+// newCall returns a call for one key.
+func newCall(op operation, key string) *call {
+	c := &call{op: op, key: [1]string{key}}
+	c.keys = c.key[:]
+	return c
 }
 
 // do runs c and returns its error. It returns by ctx's end and by the tier's Timeout, whichever is first; the call may
@@ -70,55 +75,33 @@ func (r *Redis) do(ctx context.Context, c *call) error {
 	return err
 }
 
-// admit takes the permits of c, both or none.
+// admit takes a slot for c. The breaker is only asked, since it judges batches: the batch takes its permit when it is sent.
 func (r *Redis) admit(ctx context.Context, c *call) (err error) {
-	if c.verdict, err = c.node.breaker.Acquire(ctx); err != nil {
+	if err = c.node.breaker.Ready(); err != nil {
 		return err
 	}
-	if c.slot, err = r.slots.Acquire(ctx); err != nil {
-		c.verdict.Done(protection.Ignored)
-		return err
-	}
-	return nil
+	c.slot, err = r.slots.Acquire(ctx)
+	return err
 }
 
+// await returns the result of c, or ctx's error if that ends first. It needs no timer: every call is in a batch by its
+// deadline, and the batch watches that.
 func (r *Redis) await(ctx context.Context, c *call) error {
-	var late <-chan time.Time // for a call that was sent at once, its batch watches the deadline
-	if c.queued {
-		t := time.NewTimer(time.Until(c.deadline))
-		defer t.Stop()
-		late = t.C
-	}
 	select {
 	case <-c.done:
-	case <-late:
-		r.expire(c)
-		<-c.done
+		return c.err
 	case <-ctx.Done():
 		c.left.Store(true)
 		return ctx.Err()
 	}
-	return c.err
-}
-
-// expire decides c as timed out, unless it is decided. A call that never left the lane says nothing about Redis.
-func (r *Redis) expire(c *call) {
-	outcome := protection.Timeout
-	if !c.sent.Load() {
-		outcome = protection.Ignored
-	}
-	r.decide(c, ErrTimeout, outcome)
 }
 
 // decide sets the result of c, unless it has one.
-func (r *Redis) decide(c *call, err error, outcome protection.Outcome) {
-	if !c.decided.CompareAndSwap(false, true) {
-		return
+func (c *call) decide(err error) {
+	if c.decided.CompareAndSwap(false, true) {
+		c.err = err
+		close(c.done)
 	}
-	c.err = err
-	c.node.health.note(outcome)
-	c.verdict.Done(outcome)
-	close(c.done)
 }
 
 // end gives back what c holds when nothing of it runs any more. It must have been decided.
@@ -132,9 +115,11 @@ func (r *Redis) end(c *call) {
 func (c *call) enqueue(ctx context.Context, pipe redis.Pipeliner) {
 	switch c.op {
 	case opGet:
-		c.pttl, c.get = newPTTL(ctx, c.keys[0]), newGet(ctx, c.keys[0])
-		_ = pipe.Process(ctx, c.pttl) //nolint:errcheck // a pipeline only collects here
-		_ = pipe.Process(ctx, c.get)  //nolint:errcheck // as above
+		var key any = c.keys[0]
+		c.pttl.DurationCmd = redis.NewDurationCmd(ctx, time.Millisecond, "pttl", key)
+		c.get.StringCmd = redis.NewStringCmd(ctx, "get", key)
+		_ = pipe.Process(ctx, &c.pttl) //nolint:errcheck // a pipeline only collects here
+		_ = pipe.Process(ctx, &c.get)  //nolint:errcheck // as above
 	case opSet:
 		if px := time.Until(c.until).Truncate(time.Millisecond); px > 0 {
 			c.set = pipe.Set(ctx, c.keys[0], c.envelope, px)
@@ -151,6 +136,9 @@ func (c *call) enqueue(ctx context.Context, pipe redis.Pipeliner) {
 // pipeline's own error if no command has one: then nothing was sent.
 func (c *call) result(failed error) (error, protection.Outcome) { //nolint:revive // the error is data here
 	err := failed
+	if errors.Is(err, errNotSent) {
+		return &callError{c.op.String(), err}, protection.Ignored
+	}
 	if err == nil {
 		err = c.commandError()
 	}

@@ -21,9 +21,9 @@ const failoverAddr = "FailoverClient"
 
 // checkClient returns an error for a client that the tier cannot work with, and a sentence about settings that weaken it.
 // Clients of types that it does not know pass.
-func checkClient(rdb redis.UniversalClient) (advice string, err error) {
+func checkClient(rdb redis.UniversalClient) (advice string, bounded bool, err error) {
 	if v := reflect.ValueOf(rdb); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return "", errors.New("tiers: NewRedis: the client is nil")
+		return "", false, errors.New("tiers: NewRedis: the client is nil")
 	}
 	switch c := rdb.(type) {
 	case *redis.Client:
@@ -33,22 +33,22 @@ func checkClient(rdb redis.UniversalClient) (advice string, err error) {
 		}
 		return settings{
 			o.MaxRetries, o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.MaintNotificationsConfig,
-		}.advice(), err
+		}.advice(), o.ContextTimeoutEnabled, err
 	case *redis.ClusterClient:
 		o := c.Options()
 		if o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
-			return "", errors.New("tiers: NewRedis: the client has ReadOnly, RouteByLatency or RouteRandomly set and reads from replicas, which may hold what was invalidated: unset them")
+			return "", false, errors.New("tiers: NewRedis: the client has ReadOnly, RouteByLatency or RouteRandomly set and reads from replicas, which may hold what was invalidated: unset them")
 		}
 		for _, addr := range o.Addrs {
 			err = errors.Join(err, checkAddr(addr))
 		}
 		return settings{
 			max(o.MaxRetries, 0), o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.MaintNotificationsConfig,
-		}.advice(), err
+		}.advice(), o.ContextTimeoutEnabled, err
 	case *redis.Ring:
-		return "", errors.New("tiers: NewRedis: the client is a Ring, which moves keys to other nodes and back without a trace: use Redis Cluster or a single node")
+		return "", false, errors.New("tiers: NewRedis: the client is a Ring, which moves keys to other nodes and back without a trace: use Redis Cluster or a single node")
 	default:
-		return "", nil
+		return "", false, nil
 	}
 }
 

@@ -1,9 +1,6 @@
 package tiers
 
 import (
-	"context"
-	"time"
-
 	"github.com/redis/go-redis/v9"
 )
 
@@ -20,10 +17,6 @@ type pttlCmd struct {
 	redirects int
 }
 
-func newPTTL(ctx context.Context, key string) *pttlCmd {
-	return &pttlCmd{DurationCmd: redis.NewDurationCmd(ctx, time.Millisecond, "pttl", key)}
-}
-
 // SetErr is how go-redis records every answer of a command.
 func (c *pttlCmd) SetErr(err error) {
 	if isRedirect(err) {
@@ -35,10 +28,6 @@ func (c *pttlCmd) SetErr(err error) {
 type getCmd struct {
 	*redis.StringCmd
 	redirects int
-}
-
-func newGet(ctx context.Context, key string) *getCmd {
-	return &getCmd{StringCmd: redis.NewStringCmd(ctx, "get", key)}
 }
 
 // SetErr is how go-redis records every answer of a command.

@@ -2,22 +2,25 @@ package tiers
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/snowshed-go/snowshed/observe"
 	"github.com/snowshed-go/snowshed/protection"
 )
 
-// downAfter is how many calls in a row must fail before the tier says that Redis is down. The breaker alone would wait
+// downAfter is how many pipelines in a row must fail before the tier says that Redis is down. The breaker alone would wait
 // for a number of calls within its window, which a quiet service may not make for hours.
 const downAfter = 3
 
-// health tells the observer when a node goes down and comes up: RedisDown as a warning after downAfter calls in a row
-// that failed or timed out, RedisDown as critical when the breaker opens, RedisUp once when it is over, which is the
+// health tells the observer when a node goes down and comes up: RedisDown as a warning after downAfter pipelines in a
+// row that failed or timed out, RedisDown as critical when the breaker opens, RedisUp once when it is over, which is the
 // first success, or the closing of the breaker if it had opened.
 type health struct {
 	source   string
 	addr     string // "" for a client with one address
 	observer observe.Observer
+
+	troubled atomic.Bool // something below is not zero
 
 	mu      sync.Mutex
 	failed  int // calls in a row
@@ -27,6 +30,9 @@ type health struct {
 
 // note takes the outcome of a call.
 func (h *health) note(o protection.Outcome) {
+	if o == protection.Success && !h.troubled.Load() {
+		return
+	}
 	var e observe.Event
 	h.mu.Lock()
 	switch o {
@@ -44,6 +50,7 @@ func (h *health) note(o protection.Outcome) {
 		}
 	default:
 	}
+	h.troubled.Store(h.failed > 0 || h.warned || h.tripped)
 	h.mu.Unlock()
 	if e.Kind != "" {
 		observe.Emit(h.observer, e)
@@ -63,6 +70,7 @@ func (h *health) follow(e observe.Event) {
 		told = h.event(observe.RedisUp, observe.Info, "Redis answers again: the circuit breaker has closed")
 	default:
 	}
+	h.troubled.Store(h.tripped)
 	h.mu.Unlock()
 	if told.Kind != "" {
 		observe.Emit(h.observer, told)

@@ -47,13 +47,10 @@ type redisCounters struct {
 // Stats returns the counters. They are read one by one while calls go on.
 func (r *Redis) Stats() RedisStats {
 	c := &r.counts
-	r.gate.mu.Lock()
-	inside := r.gate.inside
-	r.gate.mu.Unlock()
 	return RedisStats{
 		Hits: c.hits.Load(), Misses: c.misses.Load(), Sets: c.sets.Load(), Deletes: c.deletes.Load(),
 		Errors: c.errors.Load(), Timeouts: c.timeouts.Load(), Cancelled: c.cancelled.Load(), Rejected: c.rejected.Load(),
-		TooLarge: c.tooLarge.Load(), EncodeErrors: c.encode.Load(), InFlight: inside,
+		TooLarge: c.tooLarge.Load(), EncodeErrors: c.encode.Load(), InFlight: r.gate.inside(),
 		Unreadable: UnreadableStats{
 			Malformed: c.malformed.Load(), Version: c.version.Load(), Checksum: c.checksum.Load(), Key: c.key.Load(),
 			Codec: c.codec.Load(), Type: c.fingerprint.Load(), Decode: c.decode.Load(), NoTTL: c.noTTL.Load(), Moved: c.moved.Load(),
@@ -87,14 +84,17 @@ func (c *redisCounters) unreadable(reason error) *observe.Counter {
 
 // note counts the end of a call that did not succeed.
 func (c *redisCounters) note(err error) {
-	var failed *callError
+	if err == nil {
+		return
+	}
+	failed, ok := errors.AsType[*callError](err)
 	switch {
-	case err == nil, errors.Is(err, ErrClosed):
+	case errors.Is(err, ErrClosed):
 	case errors.Is(err, protection.ErrRejected):
 		c.rejected.Add()
 	case errors.Is(err, ErrTimeout):
 		c.timeouts.Add()
-	case !errors.As(err, &failed):
+	case !ok:
 		c.cancelled.Add()
 	case classify(failed.err) != protection.Success: // else Redis has answered that what lies there is not ours
 		c.errors.Add()

@@ -106,7 +106,8 @@ func (v *RedisView[K, V]) Set(ctx context.Context, key K, s Stored[V]) error {
 	if err != nil {
 		return err
 	}
-	c := &call{op: opSet, keys: []string{rk}, envelope: envelope, until: until}
+	c := newCall(opSet, rk)
+	c.envelope, c.until = envelope, until
 	if err := v.redis.do(ctx, c); err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (v *RedisView[K, V]) Delete(ctx context.Context, keys ...K) error {
 
 // read returns what Redis holds under the key and how long it will keep it. The bytes must not be changed.
 func (r *Redis) read(ctx context.Context, rk string) (b []byte, remaining time.Duration, err error) {
-	c := &call{op: opGet, keys: []string{rk}}
+	c := newCall(opGet, rk)
 	if err := r.do(ctx, c); err != nil {
 		if redis.HasErrorPrefix(err, "WRONGTYPE") { // something that is not ours lies there
 			r.counts.malformed.Add()

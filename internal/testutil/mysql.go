@@ -130,7 +130,8 @@ func initMySQL(dir, binary string) ([]string, error) {
 			return nil, err
 		}
 		common = append(common, "--innodb-log-file-size=8M")
-		create = exec.Command(install, append(common, "--auth-root-authentication-method=normal", "--skip-test-db")...)
+		// force: the machine's own name need not resolve
+		create = exec.Command(install, append(common, "--force", "--auth-root-authentication-method=normal", "--skip-test-db")...)
 	} else {
 		common = append(common, "--mysqlx=0")
 		create = exec.Command(binary, append(common, "--initialize-insecure")...)

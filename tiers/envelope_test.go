@@ -53,7 +53,7 @@ func drawHeader(t *rapid.T) (header, []byte) {
 	}
 	h := header{
 		flags: rapid.SampledFrom([]byte{0, flagCompressed, flagNotFound}).Draw(t, "flags"),
-		codec: rapid.Byte().Draw(t, "codec"), fingerprint: rapid.Uint32Max(1<<24 - 1).Draw(t, "fingerprint"),
+		codec: rapid.Byte().Draw(t, "codec"), fingerprint: rapid.Uint32Max(1<<24-1).Draw(t, "fingerprint"),
 		keyHash: rapid.Uint64().Draw(t, "hash"), generation: rapid.Uint64().Draw(t, "generation"), number: rapid.Uint64().Draw(t, "number"),
 		life: ms("life"), ttl: ms("ttl"), age: ms("age"), loadTime: ms("load") / 1000,
 	}

@@ -18,8 +18,9 @@ type RedisOptions struct {
 	MaxValueSize  int           // largest payload in bytes, before compression; default 1 MiB
 	CompressAbove int           // payloads of more bytes than this are compressed if that saves a tenth; default 1 KiB; negative: never
 
-	// Breaker configures the circuit breakers, one per node; Name is set by the tier. Defaults as in protection, except
-	// OpenFor 1 s and CloseUnder Timeout. Its Observer, if any, gets the breakers' own events.
+	// Breaker configures the circuit breakers, one per node; Name is set by the tier. A breaker judges pipelines, of which
+	// there are few under load, so MinCalls is 5 by default; OpenFor is 1 s, CloseUnder is Timeout, the rest as in
+	// protection. Its Observer, if any, gets the breakers' own events.
 	Breaker protection.BreakerOptions
 
 	Observer observe.Observer // is told RedisDown, RedisUp and RedisMisuse; nil for none
@@ -30,6 +31,7 @@ const (
 	defaultMaxConcurrent = 512
 	defaultMaxValueSize  = 1 << 20
 	defaultCompressAbove = 1 << 10
+	defaultRedisMinCalls = 5
 	defaultRedisOpenFor  = time.Second
 	queuePerSlot         = 4
 )
@@ -67,6 +69,9 @@ func (o RedisOptions) withDefaults() (RedisOptions, error) {
 		o.CompressAbove = defaultCompressAbove
 	}
 	o.Breaker.Name = o.Name
+	if o.Breaker.MinCalls == 0 {
+		o.Breaker.MinCalls = defaultRedisMinCalls
+	}
 	if o.Breaker.OpenFor == 0 {
 		o.Breaker.OpenFor = defaultRedisOpenFor
 	}

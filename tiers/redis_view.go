@@ -89,7 +89,8 @@ func (v *RedisView[K, V]) Get(ctx context.Context, key K) (Stored[V], error) {
 	return s, nil
 }
 
-// Set stores s under key until its life ends; if less than 1 ms of that is left it stores nothing and returns nil. It
+// Set stores s under key until its life ends; if less than 1 ms of that is left it stores nothing and returns nil. Redis
+// counts from when it gets the value, so life and age may be off by the time that Set took, and by 2 ms of rounding. Set
 // returns [ErrTooLarge] or an [*EncodeError] if the value cannot be kept, and otherwise the errors of Get, apart from
 // ErrMiss. After ctx's error or ErrTimeout the value may be stored or not.
 func (v *RedisView[K, V]) Set(ctx context.Context, key K, s Stored[V]) error {

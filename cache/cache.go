@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/snowshed-go/snowshed/internal/contain"
 	"github.com/snowshed-go/snowshed/lock"
 	"github.com/snowshed-go/snowshed/observe"
 	"github.com/snowshed-go/snowshed/protection"
@@ -30,7 +28,7 @@ type Cache[K comparable, V any] struct {
 	refresh  *refreshers
 	rests    *rests
 	runway   *runway
-	loads    sync.WaitGroup // loaders that run, orphans included
+	loads    *running // orphans included
 	closed   atomic.Bool
 }
 
@@ -43,9 +41,9 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 	}
 	c := &Cache[K, V]{
 		clone: o.Clone, opts: o, clock: o.Local, guard: o.Guard,
-		flights: lock.NewFlights[outcome[K, V]](),
-		rests:   newRests(o.RetryBackoff, o.MaxRetryBackoff, recoveries(o.Guard)),
-		runway:  newRunway(o.Name, o.StaleIfError, o.Observer),
+		flights: lock.NewFlights[outcome[K, V]](), loads: newRunning(),
+		rests:  newRests(o.RetryBackoff, o.MaxRetryBackoff, recoveries(o.Guard)),
+		runway: newRunway(o.Name, o.StaleIfError, o.Observer),
 	}
 	c.refresh = newRefreshers(o.Refreshers)
 	if o.Remote != nil {
@@ -75,7 +73,7 @@ func (c *Cache[K, V]) Close(ctx context.Context) error {
 	err := errors.Join(
 		c.refresh.close(ctx),
 		c.flights.Close(ctx),
-		contain.Wait(ctx, c.loads.Wait),
+		c.loads.close(ctx),
 	)
 	c.local.Reset() // flights have ended, or cannot put any more: from here on the hot path finds nothing
 	if c.ownLocal {

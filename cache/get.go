@@ -70,9 +70,6 @@ type Answer[V any] struct {
 // Lookup is [Cache.Get] with a say in how old the answer may be and whether to load, and with more in the answer. With
 // NoLoad it returns [ErrNotCached] for a key that no tier holds a usable value of.
 func (c *Cache[K, V]) Lookup(ctx context.Context, key K, r Read) (Answer[V], error) {
-	if r.MaxAge < 0 {
-		return Answer[V]{}, errors.New("cache: Read.MaxAge is negative")
-	}
 	got, err := c.find(ctx, key, r)
 	if err != nil {
 		return Answer[V]{}, err
@@ -112,6 +109,9 @@ func (c *Cache[K, V]) find(ctx context.Context, key K, r Read) (outcome[K, V], e
 func (c *Cache[K, V]) resolve(ctx context.Context, key K, r Read) (outcome[K, V], error) {
 	if c.closed.Load() {
 		return outcome[K, V]{}, ErrClosed
+	}
+	if r.MaxAge < 0 {
+		return outcome[K, V]{}, errors.New("cache: Read.MaxAge is negative")
 	}
 	if r.NoLoad {
 		return c.peek(ctx, key, r)

@@ -50,6 +50,9 @@ func translated(err error) error {
 // invalidation overtakes on the way is stored nowhere; only this flight's own waiters, who came before it, get it.
 func (c *Cache[K, V]) rebuild(ctx context.Context, key K, w wish) (outcome[K, V], error) {
 	at := c.local.Epoch(key)
+	if c.closed.Load() { // then the epoch may be from after the end, and what is put would be found
+		return outcome[K, V]{}, ErrClosed
+	}
 	if e := c.local.Get(key); e != nil && fresh(e, c.clock.Now()) {
 		// It came between this reader's look and its flight.
 		if got := (outcome[K, V]{e, FromMemory, false}); grants(w, got) {
@@ -85,7 +88,7 @@ func (c *Cache[K, V]) rebuild(ctx context.Context, key K, w wish) (outcome[K, V]
 	}
 	switch {
 	case l.keep:
-		c.store(ctx, l.entry, at)
+		c.store(ctx, l.entry, at, found != nil)
 	case l.drop && (found != nil || c.local.Get(key) != nil):
 		c.drop(ctx, key)
 	}
@@ -144,6 +147,10 @@ func (c *Cache[K, V]) load(ctx context.Context, key K) (l loaded[K, V], err erro
 			return l, err
 		}
 	}
+	if !c.loads.enter() {
+		permit.Done(protection.Ignored)
+		return l, ErrClosed
+	}
 	l.tried = true
 	ctx, hints := loader.WithHints(ctx)
 	start, number := c.clock.Now(), uint64(time.Now().UnixMicro())
@@ -183,14 +190,13 @@ func named(ctx context.Context, err error) error {
 // return when ctx ends is left behind as an orphan, and whatever it returns later is lost.
 func (c *Cache[K, V]) call(ctx context.Context, key K, permit protection.Permit) (V, error) {
 	c.counts.loads.Add(1)
-	c.loads.Add(1)
 	c.counts.loading.Add(1)
 	ch := contain.Go(func() (v V, err error) {
 		outcome := protection.Failure // stands for a panic and for Goexit
 		defer func() {
 			permit.Done(outcome)
 			c.counts.loading.Add(-1)
-			c.loads.Done()
+			c.loads.leave()
 		}()
 		v, err = c.opts.Load(ctx, key)
 		outcome = protection.Classify(err)
@@ -232,6 +238,7 @@ func (c *Cache[K, V]) settle(text string, l loaded[K, V], err error) {
 	switch {
 	case err == nil:
 		c.rests.clear(text)
+	case errors.Is(err, ErrClosed) && !l.tried:
 	case !l.tried, errors.Is(err, protection.ErrRejected):
 		c.counts.refused.Add(1)
 		c.emit(observe.LoadRefused, observe.Info, "a load was refused", err, 0)
@@ -243,25 +250,31 @@ func (c *Cache[K, V]) settle(text string, l loaded[K, V], err error) {
 	}
 }
 
-// store puts a loaded value into both tiers, unless an invalidation has overtaken it.
-func (c *Cache[K, V]) store(ctx context.Context, e *tiers.Entry[K, V], at tiers.Epoch) {
+// store puts a loaded value into both tiers, unless an invalidation has overtaken it. replaces tells that Redis held an
+// older value when the load began.
+func (c *Cache[K, V]) store(ctx context.Context, e *tiers.Entry[K, V], at tiers.Epoch, replaces bool) {
 	c.local.Put(e, at)
-	if c.remote == nil || !c.local.Unmoved(e.Key, at) {
+	if c.remote == nil {
 		return
 	}
-	err := c.remote.Set(ctx, e.Key, tiers.Stored[V]{
-		Value: e.Value, NotFound: e.NotFound, LoadTime: e.LoadTime, Number: e.Number, Generation: e.Generation,
-		Age:  time.Duration(c.clock.Now() - e.Start),
-		TTL:  time.Duration(e.Expires - e.Start),
-		Life: time.Duration(e.ErrorUntil - e.Start),
-	})
-	overtaken := !c.local.Unmoved(e.Key, at)
-	if overtaken || c.unstorable(err) {
-		// An invalidation may have deleted before this value arrived; or an older value, of which this one should have
-		// taken the place, must not come back. At worst a newer value goes too.
+	var err error
+	sent := c.local.Unmoved(e.Key, at)
+	if sent {
+		err = c.remote.Set(ctx, e.Key, tiers.Stored[V]{
+			Value: e.Value, NotFound: e.NotFound, LoadTime: e.LoadTime, Number: e.Number, Generation: e.Generation,
+			Age:  time.Duration(c.clock.Now() - e.Start),
+			TTL:  time.Duration(e.Expires - e.Start),
+			Life: time.Duration(e.ErrorUntil - e.Start),
+		})
+	}
+	late := sent && !c.local.Unmoved(e.Key, at)
+	// Three reasons to delete: an invalidation may have deleted before this value arrived; Redis cannot keep this value, and
+	// the older one must not come back; nor must it when the epoch was moved by another key of its stripe. At worst a newer
+	// value goes too.
+	if late || c.unstorable(err) || !sent && replaces {
 		err = errors.Join(err, c.remote.Delete(context.WithoutCancel(ctx), e.Key))
 	}
-	if overtaken {
+	if late {
 		c.forget([]K{e.Key}) // what readers took from Redis meanwhile
 	}
 	if err != nil {

@@ -185,7 +185,7 @@ type guard struct {
 
 func newGuard(t *testing.T, slots int) *guard {
 	t.Helper()
-	b, err := protection.NewBulkhead(protection.BulkheadOptions{Name: "guard", MaxConcurrent: slots, MaxQueue: 1 << 16})
+	b, err := protection.NewBulkhead(protection.BulkheadOptions{Name: "guard", MaxConcurrent: slots, MaxQueue: 1 << 16, MaxWait: time.Hour})
 	assert.NoError(t, err)
 	return &guard{Bulkhead: b}
 }

@@ -54,6 +54,8 @@ type Local struct {
 
 	gates  [gates]storeGate // held shared around every use of store, which must not be used while it closes
 	closed atomic.Bool
+	mu     sync.Mutex
+	resets []func() // of the views, which it keeps from no garbage collection
 
 	loose    atomic.Int64 // bytes of entries that only hot tables hold
 	looseMax int64
@@ -102,8 +104,8 @@ func NewLocal(o LocalOptions) (*Local, error) {
 		IgnoreInternalCost: true, // costs are bytes and count it already
 		KeyToHash:          func(h uint64) (uint64, uint64) { return h, 0 },
 		ShouldUpdate:       func(cur, prev held) bool { return cur.supersedes(prev) },
-		OnEvict:            func(i *ristretto.Item[held]) { l.left(i.Value, held.evicted, &l.counters.evicted) },
-		OnReject:           func(i *ristretto.Item[held]) { l.left(i.Value, held.rejected, &l.counters.rejected) },
+		OnEvict:            func(i *ristretto.Item[held]) { l.evict(i.Value) },
+		OnReject:           func(i *ristretto.Item[held]) { l.refuse(i.Key, i.Value, i.Cost) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tiers: opening the local tier: %w", err)
@@ -112,11 +114,30 @@ func NewLocal(o LocalOptions) (*Local, error) {
 	return l, nil
 }
 
-func (l *Local) left(e held, tell func(held), n *atomic.Uint64) {
+func (l *Local) evict(e held) {
 	if e != nil {
-		n.Add(1)
-		tell(e)
+		l.counters.evicted.Add(1)
+		e.evicted()
 	}
+}
+
+// refuse deals with an entry that the capacity store did not take. Mostly it is not worth its room. But of two entries of
+// a new key that arrive at the same moment the store takes the first, whichever is newer.
+func (l *Local) refuse(hash uint64, e held, cost int64) {
+	if _, there := l.store.GetTTL(hash); there { // which unlike Get does not count as a use
+		switch other, _ := l.store.Get(hash); {
+		case other == nil:
+		case e.supersedes(other):
+			l.store.Set(hash, e, cost) // an update, which takes effect at once
+			return
+		default:
+			l.counters.refused.Add(1)
+			e.evicted()
+			return
+		}
+	}
+	l.counters.rejected.Add(1)
+	e.rejected()
 }
 
 // Now returns the exact time on the tier's clock, in nanoseconds.
@@ -131,6 +152,11 @@ func (l *Local) Close(context.Context) error {
 	if !l.closed.Swap(true) {
 		l.store.Close()
 		l.clock.Stop()
+		l.mu.Lock()
+		for _, reset := range l.resets {
+			reset() // of the entries that only hot tables hold
+		}
+		l.mu.Unlock()
 	}
 	for i := range l.gates {
 		l.gates[i].Unlock()
@@ -165,24 +191,39 @@ func (l *Local) find(hash uint64) held {
 	return e
 }
 
+// older reports whether the capacity store holds a newer value of e's key.
+func (l *Local) older(hash uint64, e held) bool {
+	older := false
+	_ = l.use(hash, func() { //nolint:errcheck // a closed tier holds nothing
+		if _, there := l.store.GetTTL(hash); there {
+			other, _ := l.store.Get(hash)
+			older = other != nil && !e.supersedes(other)
+		}
+	})
+	return older
+}
+
 // keep gives an entry to the capacity store and waits until the store has decided. Without the wait an older value
 // that is still on its way could land after a newer one.
-func (l *Local) keep(hash uint64, e held, cost int64) {
-	err := l.use(hash, func() {
+func (l *Local) keep(hash uint64, e held, cost int64) error {
+	return l.use(hash, func() {
 		if !l.store.Set(hash, e, cost) {
-			l.left(e, held.rejected, &l.counters.rejected)
+			l.refuse(hash, e, cost)
 			return
 		}
 		l.store.Wait()
 		if l.store.RemainingCost() < 0 {
 			// The store lets an update grow past the budget. Giving the entry up brings the budget back at once.
 			l.store.Del(hash)
-			l.left(e, held.rejected, &l.counters.rejected)
+			l.counters.rejected.Add(1)
+			e.rejected()
 		}
 	})
-	if err != nil {
-		e.evicted()
-	}
+}
+
+// remove takes whatever has the hash out of the capacity store.
+func (l *Local) remove(hash uint64) {
+	_ = l.use(hash, func() { l.store.Del(hash) }) //nolint:errcheck // a closed tier holds nothing
 }
 
 // Stats returns the tier's counters.

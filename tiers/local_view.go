@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"unsafe"
+	"weak"
 
 	"github.com/snowshed-go/snowshed/internal/clock"
 	"github.com/snowshed-go/snowshed/internal/size"
@@ -45,15 +46,23 @@ func NewLocalView[K comparable, V any](l *Local, o LocalViewOptions[V]) (*LocalV
 		return nil, errors.New("tiers: NewLocalView needs a Local")
 	}
 	if o.Size == nil {
-		o.Size = func(v V) int { return size.Of(v) }
+		o.Size = size.Of[V]
 	}
 	n := l.hotSlots()
 	v := &LocalView[K, V]{
 		local: l, clock: l.clock, seed: maphash.MakeSeed(),
-		hot: make([]atomic.Pointer[Entry[K, V]], n), mask: uint64(n - 1), size: o.Size,
-		epochs: l.epochs, epochMask: uint64(len(l.epochs) - 1),
+		hot: make([]atomic.Pointer[Entry[K, V]], n), mask: uint64(n - 1), size: o.Size, //nolint:gosec // n is positive
+		epochs: l.epochs, epochMask: uint64(len(l.epochs) - 1), //nolint:gosec // it has a stripe at least
 	}
 	v.era.Store(1)
+	w := weak.Make(v)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.resets = append(l.resets, func() {
+		if v := w.Value(); v != nil {
+			v.Reset()
+		}
+	})
 	return v, nil
 }
 
@@ -84,7 +93,7 @@ func (v *LocalView[K, V]) Get(key K) *Entry[K, V] {
 	// Two keys that are hot alike may share a slot. Changing places only now and then spares them the writes.
 	const oneIn = 8
 	if hot == nil || !v.current(hot, hot.hash) || rand.Uint32N(oneIn) == 0 {
-		v.place(slot, hot, e)
+		v.promote(slot, hot, e)
 	}
 	return e
 }
@@ -105,11 +114,16 @@ func (v *LocalView[K, V]) Unmoved(key K, at Epoch) bool { return v.Epoch(key) ==
 func (v *LocalView[K, V]) Invalidate(key K) {
 	h := maphash.Comparable(v.seed, key)
 	v.epochs[h&v.epochMask].Add(1)
-	slot := &v.hot[h&v.mask]
-	if e := slot.Load(); e != nil && e.Key == key {
+	v.remove(key, h)
+}
+
+// remove gives the memory of key's entry back. The hot table comes last: a new entry whose place in the store this
+// takes away must not stay there uncounted.
+func (v *LocalView[K, V]) remove(key K, h uint64) {
+	v.local.remove(h)
+	if e := v.hot[h&v.mask].Load(); e != nil && e.Key == key {
 		v.drop(e)
 	}
-	_ = v.local.use(h, func() { v.local.store.Del(h) }) //nolint:errcheck // a closed tier holds nothing
 }
 
 // Reset makes every entry of the view unusable at once.
@@ -134,22 +148,26 @@ func (v *LocalView[K, V]) Put(e *Entry[K, V], at Epoch) bool {
 		c.overtaken.Add(1)
 		return false
 	}
-	if e.cost > v.local.maxBytes-v.local.looseMax {
-		c.tooLarge.Add(1)
-		return false
-	}
 	slot := &v.hot[e.hash&v.mask]
 	for {
 		old := slot.Load()
-		if old != nil && old.Key == e.Key && !e.supersedes(old) {
+		if old != nil && old.Key == e.Key && !e.supersedes(old) || v.local.older(e.hash, e) {
 			c.refused.Add(1)
+			return false
+		}
+		if e.cost > v.local.maxBytes-v.local.looseMax {
+			c.tooLarge.Add(1)
+			v.remove(e.Key, e.hash) // whoever saw this value must not go back to an older one
 			return false
 		}
 		if v.place(slot, old, e) {
 			break
 		}
 	}
-	v.local.keep(e.hash, e, e.cost)
+	if err := v.local.keep(e.hash, e, e.cost); err != nil {
+		v.drop(e)
+		return false
+	}
 	c.fills.Add(1)
 	return true
 }
@@ -170,19 +188,37 @@ func (v *LocalView[K, V]) place(slot *atomic.Pointer[Entry[K, V]], old, e *Entry
 	return true
 }
 
+// promote puts an entry of the capacity store into the hot table, unless the store has given it up or replaced it
+// meanwhile: nobody would tell the table any more.
+func (v *LocalView[K, V]) promote(slot *atomic.Pointer[Entry[K, V]], hot, e *Entry[K, V]) {
+	if v.place(slot, hot, e) && v.local.find(e.hash) != held(e) {
+		v.drop(e)
+	}
+}
+
 // drop takes e out of the hot table.
 func (v *LocalView[K, V]) drop(e *Entry[K, V]) {
 	v.hot[e.hash&v.mask].CompareAndSwap(e, nil)
 	v.tighten(e)
 }
 
-// loosen counts an entry that only the hot table holds, and lets it go if there are too many bytes of such.
+// loosen counts an entry that only the hot table holds. If there are too many bytes of such, others go, or if there are
+// no others in this table, it goes itself.
 func (v *LocalView[K, V]) loosen(e *Entry[K, V]) {
 	if e.loose.Swap(true) {
 		return
 	}
-	over := v.local.loose.Add(e.cost) > v.local.looseMax
-	if over || v.hot[e.hash&v.mask].Load() != e {
+	l := v.local
+	l.loose.Add(e.cost)
+	if e.cost <= l.looseMax {
+		from := rand.Uint64()
+		for i := uint64(0); i <= v.mask && l.loose.Load() > l.looseMax; i++ {
+			if o := v.hot[(from+i)&v.mask].Load(); o != nil && o != e && o.loose.Load() {
+				v.drop(o)
+			}
+		}
+	}
+	if l.loose.Load() > l.looseMax || v.hot[e.hash&v.mask].Load() != e {
 		v.drop(e)
 	}
 }
@@ -198,7 +234,8 @@ func (v *LocalView[K, V]) tighten(e *Entry[K, V]) {
 // struct, and the maps of the capacity store.
 func (v *LocalView[K, V]) cost(e *Entry[K, V]) int64 {
 	const storeOverhead = 128
-	n := int64(v.size(e.Value)) + int64(size.Of(e.Key)) + int64(unsafe.Sizeof(*e)) + storeOverhead
+	own := int64(unsafe.Sizeof(*e)) //nolint:gosec // no type is that large
+	n := int64(v.size(e.Value)) + int64(size.Of(e.Key)) + own + storeOverhead
 	if n < 0 {
 		return math.MaxInt64 // a Size that overflows: too large for any budget
 	}

@@ -113,10 +113,10 @@ func parseEnvelope(b []byte) (h header, payload []byte, err error) {
 		{56, time.Microsecond, &h.loadTime},
 	} {
 		n := binary.BigEndian.Uint64(b[f.at:])
-		if n > maxField || n > uint64(math.MaxInt64/f.unit) {
+		if n > maxField || n > uint64(math.MaxInt64/f.unit) { //nolint:gosec // not negative
 			return header{}, nil, errFields
 		}
-		*f.to = time.Duration(n) * f.unit //nolint:gosec // checked in the line above
+		*f.to = time.Duration(n) * f.unit
 	}
 	payload = b[headerSize:]
 	if !ok || h.flags&flagNotFound != 0 && (h.flags != flagNotFound || len(payload) > 0) {

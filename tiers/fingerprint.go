@@ -15,7 +15,7 @@ type fingerprinter interface{ fingerprint() uint32 }
 
 // fingerprintOf returns the 24 bits of a name's hash that an envelope has room for.
 func fingerprintOf(name string) uint32 {
-	return uint32(xxhash.Sum64String(name) >> 40) //nolint:gosec // 24 bits are left
+	return uint32(xxhash.Sum64String(name) >> 40)
 }
 
 // typeFingerprint tells types apart by their full names and, with shape, by their exported fields all the way down.

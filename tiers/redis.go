@@ -32,7 +32,7 @@ type Redis struct {
 	slots   *protection.Bulkhead
 	single  *node       // the only node, or all of them until the cluster's slots are known
 	mapped  atomic.Bool // the cluster's slots are known
-	nodes   sync.Map    // *redis.Client of a master → *node
+	nodes   nodes
 	gate    *gate
 	workers workers
 	counts  redisCounters
@@ -96,13 +96,12 @@ func (r *Redis) Ready() error {
 		return r.single.breaker.Ready()
 	}
 	var errs []error
-	r.nodes.Range(func(_, n any) bool {
-		err := n.(*node).breaker.Ready() //nolint:forcetypeassert // the map holds nothing else
+	for _, n := range r.nodes.all() {
+		err := n.breaker.Ready()
+		if err == nil {
+			return nil
+		}
 		errs = append(errs, err)
-		return err != nil
-	})
-	if len(errs) == 0 || errs[len(errs)-1] == nil {
-		return nil
 	}
 	return errors.Join(errs...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +38,7 @@ func (r *Redis) submit(ctx context.Context, c *call) {
 		return
 	}
 	if l.push(c) {
-		go r.runLane(l)
+		go r.runLane(l) //nolint:contextcheck // a batch belongs to no one caller
 	}
 }
 
@@ -180,7 +181,7 @@ func (r *Redis) run(ctx context.Context, b *batch) {
 	defer func() {
 		sum := protection.Ignored
 		for _, c := range b.calls {
-			err, outcome := c.result(failed)
+			outcome, err := c.result(failed)
 			sum = worse(sum, outcome)
 			c.decide(err)
 		}
@@ -195,7 +196,7 @@ func (r *Redis) run(ctx context.Context, b *batch) {
 	}
 	cmds, err := contain.Call(func() ([]redis.Cmder, error) { return pipe.Exec(ctx) })
 	failed = unexplained(cmds, err)
-	r.learn(err)
+	r.learn(ctx, err)
 }
 
 // worse returns the outcome that weighs more: a failure, a timeout, then a success, which shows that Redis answers.
@@ -210,13 +211,8 @@ func worse(a, b protection.Outcome) protection.Outcome {
 
 // unexplained returns err unless a command carries an error of its own: then each call has its own result.
 func unexplained(cmds []redis.Cmder, err error) error {
-	if err == nil {
+	if slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Err() != nil }) {
 		return nil
-	}
-	for _, cmd := range cmds {
-		if cmd.Err() != nil {
-			return nil
-		}
 	}
 	return err
 }

@@ -39,6 +39,7 @@ func BenchmarkRedisClusterGet(b *testing.B) {
 }
 
 func benchmarkGet(b *testing.B, rdb redis.UniversalClient) {
+	b.Helper()
 	const keys = 1000
 	ctx := context.Background()
 	r, err := tiers.NewRedis(rdb, tiers.RedisOptions{Prefix: "bench", Timeout: 5 * time.Second, CompressAbove: -1})

@@ -132,24 +132,24 @@ func (c *call) enqueue(ctx context.Context, pipe redis.Pipeliner) {
 	}
 }
 
-// result returns the error of c's commands, nil for an absent key, and what it tells about Redis. failed is the
+// result returns what c's commands tell about Redis, and their error, nil for an absent key. failed is the
 // pipeline's own error if no command has one: then nothing was sent.
-func (c *call) result(failed error) (error, protection.Outcome) { //nolint:revive // the error is data here
+func (c *call) result(failed error) (protection.Outcome, error) {
 	err := failed
 	if errors.Is(err, errNotSent) {
-		return &callError{c.op.String(), err}, protection.Ignored
+		return protection.Ignored, &callError{c.op.String(), err}
 	}
 	if err == nil {
 		err = c.commandError()
 	}
 	if err == nil || errors.Is(err, redis.Nil) {
-		return nil, protection.Success
+		return protection.Success, nil
 	}
 	outcome := classify(err)
 	if outcome == protection.Timeout {
-		return ErrTimeout, outcome
+		return outcome, ErrTimeout
 	}
-	return &callError{c.op.String(), err}, outcome
+	return outcome, &callError{c.op.String(), err}
 }
 
 func (c *call) commandError() error {

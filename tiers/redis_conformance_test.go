@@ -75,7 +75,7 @@ func TestRedisConformsInABubble(t *testing.T) {
 	tierstest.Run(t, tierstest.Env{
 		In:    synctest.Test,
 		Sleep: sleep,
-		Open:  func(t *testing.T) tierstest.Tier { return openTier(t, bubbleClient(t), patient) },
+		Open:  func(t *testing.T) tierstest.Tier { t.Helper(); return openTier(t, bubbleClient(t), patient) },
 	})
 }
 
@@ -137,6 +137,7 @@ func TestRedisConformsOverTCP(t *testing.T) {
 	tierstest.Run(t, tierstest.Env{
 		Sleep: sleep,
 		Open: func(t *testing.T) tierstest.Tier {
+			t.Helper()
 			m := miniredis.RunT(t)
 			m.ClockTTL(true)
 			return openTier(t, redis.NewClient(plainOptions(m.Addr())), patient)
@@ -149,6 +150,7 @@ func TestRedisConformsOnARealServer(t *testing.T) {
 	tierstest.Run(t, tierstest.Env{
 		Sleep: sleep,
 		Open: func(t *testing.T) tierstest.Tier {
+			t.Helper()
 			return openTier(t, redis.NewClient(plainOptions(addr)), patient)
 		},
 	})
@@ -159,6 +161,7 @@ func TestRedisConformsOnARealCluster(t *testing.T) {
 	tierstest.Run(t, tierstest.Env{
 		Sleep: sleep,
 		Open: func(t *testing.T) tierstest.Tier {
+			t.Helper()
 			return openTier(t, redis.NewClusterClient(clusterOptions(addrs)), patient)
 		},
 	})

@@ -44,8 +44,7 @@ type callError struct {
 }
 
 func (e *callError) Error() string {
-	var re redis.Error
-	if errors.As(e.err, &re) {
+	if re, ok := errors.AsType[redis.Error](e.err); ok {
 		return fmt.Sprintf("tiers: redis %s: %s", e.op, errorCode(re))
 	}
 	return fmt.Sprintf("tiers: redis %s: %v", e.op, e.err)

@@ -2,8 +2,11 @@ package tiers
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/snowshed-go/snowshed/observe"
 	"github.com/snowshed-go/snowshed/protection"
@@ -41,35 +44,55 @@ func (r *Redis) nodeFor(ctx context.Context, key string) *node {
 	if err != nil {
 		return r.single
 	}
-	if n, ok := r.nodes.Load(client); ok {
-		return n.(*node) //nolint:forcetypeassert // the map holds nothing else
+	if n := r.nodes.all()[client]; n != nil {
+		return n
 	}
-	made, err := r.newNode(client.Options().Addr)
-	if err != nil {
+	n, err := r.nodes.add(client, r.newNode, time.Since(r.born))
+	if err != nil { // not possible: newNode has succeeded with the same options
 		return r.single
 	}
-	n, loaded := r.nodes.LoadOrStore(client, made)
-	if !loaded {
-		r.forget()
-	}
-	return n.(*node) //nolint:forcetypeassert // as above
+	return n
 }
 
-// forget drops nodes that have had no call for a while. It runs when a node was added, which is rare.
-func (r *Redis) forget() {
-	r.nodes.Range(func(client, n any) bool {
-		last := time.Duration(n.(*node).used.Load()) //nolint:forcetypeassert // the map holds nothing else
-		if time.Since(r.born)-last > forgetAfter {
-			r.nodes.Delete(client)
+// nodes are the masters of a cluster by their clients. The map is never changed, only replaced.
+type nodes struct {
+	mu  sync.Mutex // of replacing
+	now atomic.Pointer[map[*redis.Client]*node]
+}
+
+func (ns *nodes) all() map[*redis.Client]*node {
+	if m := ns.now.Load(); m != nil {
+		return *m
+	}
+	return nil
+}
+
+// add returns the node of the client, making it if there is none. On that occasion, which is rare, it leaves out the
+// nodes that have had no call for a while: the cluster has dropped them.
+func (ns *nodes) add(client *redis.Client, create func(addr string) (*node, error), now time.Duration) (*node, error) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if n := ns.all()[client]; n != nil {
+		return n, nil
+	}
+	n, err := create(client.Options().Addr)
+	if err != nil {
+		return nil, err
+	}
+	next := map[*redis.Client]*node{client: n}
+	for c, n := range ns.all() {
+		if now-time.Duration(n.used.Load()) < forgetAfter {
+			next[c] = n
 		}
-		return true
-	})
+	}
+	ns.now.Store(&next)
+	return n, nil
 }
 
 const forgetAfter = 10 * time.Minute
 
 // learn notes what the end of a pipeline says about the cluster's slots.
-func (r *Redis) learn(err error) {
+func (r *Redis) learn(ctx context.Context, err error) {
 	if r.cluster == nil {
 		return
 	}
@@ -77,7 +100,7 @@ func (r *Redis) learn(err error) {
 	case protection.Success:
 		r.mapped.Store(true)
 	case protection.Failure, protection.Timeout:
-		r.cluster.ReloadState(context.Background()) //nolint:forbidigo // it takes no notice of a ctx, and returns at once
+		r.cluster.ReloadState(ctx) // it returns at once and has nothing to do with ctx
 	default:
 	}
 }

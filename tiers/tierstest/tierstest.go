@@ -50,54 +50,63 @@ const tolerance = 10 * time.Millisecond
 // Run runs the suite.
 func Run(t *testing.T, e Env) {
 	t.Helper()
-	if e.In == nil {
-		e.In = func(t *testing.T, test func(t *testing.T)) { t.Helper(); test(t) }
-	}
 	for _, c := range []struct {
 		name string
-		test func(*testing.T, Env)
+		test func(suite)
 	}{
-		{"an absent key is a miss", absent},
-		{"values come back as they were", roundTrip},
-		{"a lifetime is right to 10 ms", lifetime},
-		{"age counts from the start of the load", age},
-		{"a value without life is not stored", lifeless},
-		{"the last write stands", overwrite},
-		{"delete takes many keys, absent ones too", deleteMany},
-		{"any key keeps its own value", oddKeys},
-		{"short-lived values are never another key's", ownValues},
-		{"a ctx that has ended is its error", cancelled},
-		{"close under load", closed},
+		{"an absent key is a miss", suite.absent},
+		{"values come back as they were", suite.roundTrip},
+		{"a lifetime is right to 10 ms", suite.lifetime},
+		{"age counts from the start of the load", suite.age},
+		{"a value without life is not stored", suite.lifeless},
+		{"the last write stands", suite.overwrite},
+		{"delete takes many keys, absent ones too", suite.deleteMany},
+		{"any key keeps its own value", suite.oddKeys},
+		{"short-lived values are never another key's", suite.ownValues},
+		{"a ctx that has ended is its error", suite.cancelled},
+		{"close under load", suite.closed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e.In(t, func(t *testing.T) { c.test(t, e) })
+			test := func(t *testing.T) { t.Helper(); c.test(suite{t, e.Open(t), e.Sleep}) }
+			if e.In == nil {
+				test(t)
+			} else {
+				e.In(t, test)
+			}
 		})
 	}
+}
+
+// suite is one test of the suite on its way.
+type suite struct {
+	*testing.T
+	tier  Tier
+	sleep func(time.Duration)
 }
 
 func stored(v Value) tiers.Stored[Value] {
 	return tiers.Stored[Value]{Value: v, TTL: time.Minute, Life: 2 * time.Minute}
 }
 
-func set(t *testing.T, tier Tier, key string, s tiers.Stored[Value]) {
+func (t suite) set(key string, s tiers.Stored[Value]) {
 	t.Helper()
-	if err := tier.Set(t.Context(), key, s); err != nil {
+	if err := t.tier.Set(t.Context(), key, s); err != nil {
 		t.Fatalf("Set: %v", err)
 	}
 }
 
-func get(t *testing.T, tier Tier, key string) tiers.Stored[Value] {
+func (t suite) get(key string) tiers.Stored[Value] {
 	t.Helper()
-	s, err := tier.Get(t.Context(), key)
+	s, err := t.tier.Get(t.Context(), key)
 	if err != nil {
 		t.Fatalf("Get: %v", err)
 	}
 	return s
 }
 
-func miss(t *testing.T, tier Tier, key string) {
+func (t suite) miss(key string) {
 	t.Helper()
-	s, err := tier.Get(t.Context(), key)
+	s, err := t.tier.Get(t.Context(), key)
 	if !errors.Is(err, tiers.ErrMiss) {
 		t.Fatalf("Get: value %+v, error %v; want ErrMiss", s, err)
 	}
@@ -106,10 +115,9 @@ func miss(t *testing.T, tier Tier, key string) {
 	}
 }
 
-func absent(t *testing.T, e Env) { miss(t, e.Open(t), "absent") }
+func (t suite) absent() { t.miss("absent") }
 
-func roundTrip(t *testing.T, e Env) {
-	tier := e.Open(t)
+func (t suite) roundTrip() {
 	at := time.Date(2024, 2, 29, 23, 59, 59, 999_999_999, time.UTC)
 	for i, v := range []Value{
 		{},
@@ -122,9 +130,9 @@ func roundTrip(t *testing.T, e Env) {
 	} {
 		key := fmt.Sprint("value", i)
 		want := stored(v)
-		want.LoadTime, want.Generation, want.Number = 1500*time.Microsecond, 1<<63+uint64(i), 1<<64-1 //nolint:gosec // i is small
-		set(t, tier, key, want)
-		got := get(t, tier, key)
+		want.LoadTime, want.Generation, want.Number = 1500*time.Microsecond, 1<<63+uint64(i), 1<<64-1
+		t.set(key, want)
+		got := t.get(key)
 		got.Age = want.Age
 		if !got.Value.At.Equal(want.Value.At) {
 			t.Errorf("time %v came back as %v", want.Value.At, got.Value.At)
@@ -134,118 +142,111 @@ func roundTrip(t *testing.T, e Env) {
 			t.Errorf("value %d came back as\n%+v, want\n%+v", i, got, want)
 		}
 	}
-	set(t, tier, "none", tiers.Stored[Value]{NotFound: true, TTL: time.Second, Life: time.Second})
-	if s := get(t, tier, "none"); !s.NotFound || !reflect.ValueOf(s.Value).IsZero() {
+	t.set("none", tiers.Stored[Value]{NotFound: true, TTL: time.Second, Life: time.Second})
+	if s := t.get("none"); !s.NotFound || !reflect.ValueOf(s.Value).IsZero() {
 		t.Errorf("not-found came back as %+v", s)
 	}
 }
 
-func lifetime(t *testing.T, e Env) {
-	tier := e.Open(t)
+func (t suite) lifetime() {
 	for i, d := range []time.Duration{time.Second, 1500 * time.Millisecond, 300 * time.Millisecond} {
 		for j, offset := range []time.Duration{0, 950 * time.Millisecond} {
-			e.Sleep(offset)
+			t.sleep(offset)
 			key := fmt.Sprint("life", i, j)
 			start := time.Now()
-			set(t, tier, key, tiers.Stored[Value]{TTL: d / 2, Life: d})
+			t.set(key, tiers.Stored[Value]{TTL: d / 2, Life: d})
 			took := time.Since(start) // a remote tier may count from any moment of the call
-			e.Sleep(d - tolerance - time.Since(start))
-			if s, err := tier.Get(t.Context(), key); err != nil && time.Since(start) < d-tolerance/2 { // a slow machine proves nothing
+			t.sleep(d - tolerance - time.Since(start))
+			if s, err := t.tier.Get(t.Context(), key); err != nil && time.Since(start) < d-tolerance/2 { // a slow machine proves nothing
 				t.Errorf("a life of %v ended early, after %v: %v (%+v)", d, time.Since(start), err, s)
 			}
-			e.Sleep(took + d + tolerance - time.Since(start))
-			miss(t, tier, key)
+			t.sleep(took + d + tolerance - time.Since(start))
+			t.miss(key)
 		}
 	}
 }
 
-func age(t *testing.T, e Env) {
-	tier := e.Open(t)
+func (t suite) age() {
 	const old = 400 * time.Millisecond
 	start := time.Now()
-	set(t, tier, "k", tiers.Stored[Value]{TTL: time.Second, Life: 2 * time.Second, Age: old})
+	t.set("k", tiers.Stored[Value]{TTL: time.Second, Life: 2 * time.Second, Age: old})
 	took := time.Since(start)
 	for _, at := range []time.Duration{0, 100 * time.Millisecond, 1500 * time.Millisecond} {
-		e.Sleep(at - time.Since(start))
+		t.sleep(at - time.Since(start))
 		asked := time.Since(start)
-		s := get(t, tier, "k")
+		s := t.get("k")
 		answered := time.Since(start)
 		if s.Age < old+asked-took-time.Millisecond || s.Age > old+answered+tolerance {
 			t.Errorf("asked %v to %v after a Set with age %v: age is %v", asked, answered, old, s.Age)
 		}
 	}
-	e.Sleep(took + 2*time.Second - old + tolerance - time.Since(start))
-	miss(t, tier, "k")
+	t.sleep(took + 2*time.Second - old + tolerance - time.Since(start))
+	t.miss("k")
 }
 
-func lifeless(t *testing.T, e Env) {
-	tier := e.Open(t)
-	set(t, tier, "k", tiers.Stored[Value]{TTL: time.Second, Life: time.Second, Age: time.Second - 500*time.Microsecond})
-	miss(t, tier, "k")
-	set(t, tier, "k", tiers.Stored[Value]{TTL: time.Second, Life: time.Second, Age: time.Hour})
-	miss(t, tier, "k")
+func (t suite) lifeless() {
+	t.set("k", tiers.Stored[Value]{TTL: time.Second, Life: time.Second, Age: time.Second - 500*time.Microsecond})
+	t.miss("k")
+	t.set("k", tiers.Stored[Value]{TTL: time.Second, Life: time.Second, Age: time.Hour})
+	t.miss("k")
 }
 
-func overwrite(t *testing.T, e Env) {
-	tier := e.Open(t)
+func (t suite) overwrite() {
 	for i := range int64(20) {
-		set(t, tier, "k", stored(Value{Count: i, Text: strings.Repeat("x", int(i%3)*5000)}))
-		if s := get(t, tier, "k"); s.Value.Count != i {
+		t.set("k", stored(Value{Count: i, Text: strings.Repeat("x", int(i%3)*5000)}))
+		if s := t.get("k"); s.Value.Count != i {
 			t.Fatalf("wrote %d, read %d", i, s.Value.Count)
 		}
 	}
-	set(t, tier, "k", tiers.Stored[Value]{NotFound: true, TTL: time.Minute, Life: time.Minute})
-	if !get(t, tier, "k").NotFound {
+	t.set("k", tiers.Stored[Value]{NotFound: true, TTL: time.Minute, Life: time.Minute})
+	if !t.get("k").NotFound {
 		t.Fatal("not-found did not replace the value")
 	}
 }
 
-func deleteMany(t *testing.T, e Env) {
-	tier := e.Open(t)
-	var keys []string
+func (t suite) deleteMany() {
+	keys := make([]string, 0, 300)
 	for i := range 300 {
 		keys = append(keys, fmt.Sprint("k", i))
 		if i%3 != 0 {
-			set(t, tier, keys[i], stored(Value{Count: int64(i)}))
+			t.set(keys[i], stored(Value{Count: int64(i)}))
 		}
 	}
-	set(t, tier, "kept", stored(Value{}))
-	if err := tier.Delete(t.Context(), keys...); err != nil {
+	t.set("kept", stored(Value{}))
+	if err := t.tier.Delete(t.Context(), keys...); err != nil {
 		t.Fatal(err)
 	}
-	if err := tier.Delete(t.Context()); err != nil {
+	if err := t.tier.Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range keys {
-		miss(t, tier, key)
+		t.miss(key)
 	}
-	get(t, tier, "kept")
+	t.get("kept")
 }
 
-func oddKeys(t *testing.T, e Env) {
-	tier := e.Open(t)
+func (t suite) oddKeys() {
 	keys := []string{
 		"", " ", "%", "%%", "{", "}", "{}", "}{", "{a}b", "a{b}", "%7B", "%7b", "\x00", "\x00\x00", "a:c", ":", "\r\n",
 		"é", "e\u0301", "😀", "\xff\xfe", "*", "a", "A", strings.Repeat("k", 64<<10), strings.Repeat("k", 64<<10-1),
 	}
 	for i, key := range keys {
-		set(t, tier, key, stored(Value{Count: int64(i)}))
+		t.set(key, stored(Value{Count: int64(i)}))
 	}
 	for i, key := range keys {
-		if s := get(t, tier, key); s.Value.Count != int64(i) {
+		if s := t.get(key); s.Value.Count != int64(i) {
 			t.Errorf("key %d of the list has the value of key %d", i, s.Value.Count)
 		}
 	}
-	if err := tier.Delete(t.Context(), keys...); err != nil {
+	if err := t.tier.Delete(t.Context(), keys...); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range keys {
-		miss(t, tier, key)
+		t.miss(key)
 	}
 }
 
-func ownValues(t *testing.T, e Env) {
-	tier := e.Open(t)
+func (t suite) ownValues() {
 	const keys, workers = 10_000, 16
 	var all sync.WaitGroup
 	for w := range workers {
@@ -253,12 +254,12 @@ func ownValues(t *testing.T, e Env) {
 			for i := w; i < keys; i += workers {
 				key := fmt.Sprint("own", i)
 				s := tiers.Stored[Value]{Value: Value{Text: key}, TTL: 5 * time.Millisecond, Life: 5 * time.Millisecond}
-				if err := tier.Set(t.Context(), key, s); err != nil {
+				if err := t.tier.Set(t.Context(), key, s); err != nil {
 					t.Errorf("Set: %v", err)
 					return
 				}
 				for _, k := range []string{key, fmt.Sprint("own", (i+keys-workers)%keys), fmt.Sprint("own", (i*7)%keys)} {
-					s, err := tier.Get(t.Context(), k)
+					s, err := t.tier.Get(t.Context(), k)
 					if err != nil && !errors.Is(err, tiers.ErrMiss) || err == nil && s.Value.Text != k {
 						t.Errorf("key %q got %q, error %v", k, s.Value.Text, err)
 						return
@@ -270,25 +271,23 @@ func ownValues(t *testing.T, e Env) {
 	all.Wait()
 }
 
-func cancelled(t *testing.T, e Env) {
-	tier := e.Open(t)
+func (t suite) cancelled() {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := tier.Get(ctx, "k"); !errors.Is(err, context.Canceled) {
+	if _, err := t.tier.Get(ctx, "k"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Get: %v", err)
 	}
-	if err := tier.Set(ctx, "k", stored(Value{})); !errors.Is(err, context.Canceled) {
+	if err := t.tier.Set(ctx, "k", stored(Value{})); !errors.Is(err, context.Canceled) {
 		t.Errorf("Set: %v", err)
 	}
-	if err := tier.Delete(ctx, "k"); !errors.Is(err, context.Canceled) {
+	if err := t.tier.Delete(ctx, "k"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Delete: %v", err)
 	}
-	miss(t, tier, "k")
+	t.miss("k")
 }
 
-func closed(t *testing.T, e Env) {
-	tier := e.Open(t)
-	closer, ok := tier.(interface{ Close(context.Context) error })
+func (t suite) closed() {
+	closer, ok := t.tier.(interface{ Close(context.Context) error })
 	if !ok {
 		return
 	}
@@ -298,9 +297,9 @@ func closed(t *testing.T, e Env) {
 			for i := range 100 {
 				key := fmt.Sprint("k", w, i%10)
 				for _, err := range []error{
-					tier.Set(t.Context(), key, stored(Value{Text: key})),
-					second(tier.Get(t.Context(), key)),
-					tier.Delete(t.Context(), key),
+					t.tier.Set(t.Context(), key, stored(Value{Text: key})),
+					second(t.tier.Get(t.Context(), key)),
+					t.tier.Delete(t.Context(), key),
 				} {
 					if err != nil && !errors.Is(err, tiers.ErrClosed) && !errors.Is(err, tiers.ErrMiss) {
 						t.Errorf("while closing: %v", err)
@@ -319,7 +318,7 @@ func closed(t *testing.T, e Env) {
 	}
 	all.Wait()
 	for _, err := range []error{
-		tier.Set(t.Context(), "k", stored(Value{})), second(tier.Get(t.Context(), "k")), tier.Delete(t.Context(), "k"),
+		t.tier.Set(t.Context(), "k", stored(Value{})), second(t.tier.Get(t.Context(), "k")), t.tier.Delete(t.Context(), "k"),
 	} {
 		if !errors.Is(err, tiers.ErrClosed) {
 			t.Errorf("after Close: %v", err)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"slices"
@@ -21,7 +22,7 @@ const (
 	passed outcome = iota
 	failed
 	skipped     // passed, and a test skipped itself
-	buildFailed // or never came to run a test, for whatever reason
+	buildFailed // or ended before the first test, for whatever reason
 	noTests     // passed, and some package had no test to run
 	hung
 	interrupted
@@ -29,7 +30,7 @@ const (
 
 func (o outcome) String() string {
 	return [...]string{
-		"passed", "failed", "skipped", "failed before a test ran (build failure?)", "[no tests to run]", "timed out", "interrupted",
+		"passed", "failed", "skipped", "did not build, or ended before a test ran", "[no tests to run]", "timed out", "interrupted",
 	}[o]
 }
 
@@ -41,27 +42,36 @@ type event struct {
 	Output  string
 }
 
-// goTest runs the command in dir. The build comes first and has no limit, so that the timeout is for the tests alone.
+// startLimit is for what comes before the first test: the build and TestMain.
+const startLimit = 15 * time.Minute
+
+var errHung = errors.New("timeout")
+
+// goTest runs the command in dir. The timeout begins with the first test, so that builds may take their time. The process
+// has a group of its own: go test does not pass a kill on to the test binary.
 func goTest(ctx context.Context, dir string, c command, timeout time.Duration) (outcome, string) {
-	bin, err := os.MkdirTemp("", "snowshed-mutants-bin-")
-	if err != nil {
-		return buildFailed, err.Error()
-	}
-	defer os.RemoveAll(bin)
-	output, err := goCommand(ctx, dir, c, "-c", "-o", bin+"/")
-	if err != nil {
-		return ended(ctx, buildFailed), string(output)
-	}
-	limited, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	output, err = goCommand(limited, dir, c, "-json", "-count=1", "-timeout=0")
-	ran, text := readEvents(output)
+	limited, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := time.AfterFunc(startLimit, func() { cancel(errHung) })
+	defer limit.Stop()
+
+	cmd := exec.CommandContext(limited, "go", slices.Concat([]string{"test", "-json", "-count=1", "-timeout=0"}, c.args)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), c.env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	output := watcher{firstTest: func() { limit.Reset(timeout) }}
+	cmd.Stdout, cmd.Stderr = &output, &output
+	err := cmd.Run()
+
+	ran, text := readEvents(output.buffer.Bytes())
 	switch {
-	case limited.Err() != nil:
-		return ended(ctx, hung), text
-	case ran.timedOut:
+	case ctx.Err() != nil:
+		return interrupted, text
+	case ran.timedOut, errors.Is(context.Cause(limited), errHung):
 		return hung, text
-	case err != nil && ran.tests == 0:
+	case err != nil && (ran.tests == 0 || ran.buildFailed):
 		return buildFailed, text
 	case err != nil:
 		return failed, text
@@ -74,25 +84,19 @@ func goTest(ctx context.Context, dir string, c command, timeout time.Duration) (
 	}
 }
 
-func ended(ctx context.Context, o outcome) outcome {
-	if ctx.Err() != nil {
-		return interrupted
-	}
-	return o
+// watcher keeps the output and notices the first test. One goroutine writes to it.
+type watcher struct {
+	buffer    bytes.Buffer // not embedded: its ReadFrom would pass Write by
+	firstTest func()
 }
 
-// goCommand runs go test in a process group of its own: go test does not pass a kill on to the test binary.
-func goCommand(ctx context.Context, dir string, c command, flags ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"test"}, flags, c.args)...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), c.env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 5 * time.Second
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	err := cmd.Run()
-	return output.Bytes(), err
+func (w *watcher) Write(p []byte) (int, error) {
+	n, err := w.buffer.Write(p)
+	if w.firstTest != nil && bytes.Contains(w.buffer.Bytes(), []byte(`"Action":"run"`)) {
+		w.firstTest()
+		w.firstTest = nil
+	}
+	return n, err
 }
 
 // summary counts what a run did.
@@ -101,7 +105,8 @@ type summary struct {
 	skips int  // tests and subtests that skipped themselves
 	empty bool // a package had nothing to run
 
-	timedOut bool // the command has a -timeout of its own
+	buildFailed bool // of some package, while tests of others may have run
+	timedOut    bool // by a -timeout of the command itself
 }
 
 func readEvents(output []byte) (summary, string) {
@@ -121,6 +126,8 @@ func readEvents(output []byte) (summary, string) {
 			s.skips++
 		case strings.Contains(e.Output, "[no tests to run]"), strings.Contains(e.Output, "[no test files]"):
 			s.empty = true
+		case e.Action == "build-fail", strings.Contains(e.Output, "[build failed]"), strings.Contains(e.Output, "[setup failed]"):
+			s.buildFailed = true
 		case strings.HasPrefix(e.Output, "panic: test timed out after"):
 			s.timedOut = true
 		}

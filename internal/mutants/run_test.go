@@ -31,6 +31,10 @@ func Clamp(n int) int {
 func Ready() bool {
 	return true
 }
+
+func Half(n int) int {
+	return n / 2
+}
 `
 
 const tests = `package p
@@ -95,6 +99,8 @@ func newRepo(t *testing.T, mutants map[string]string) string {
 	write("go.mod", "module example.com/throwaway\n\ngo 1.26\n")
 	write("p/p.go", code)
 	write("p/p_test.go", tests)
+	write("r/r_test.go", "package r\n\nimport (\n\t\"testing\"\n\n\t\"example.com/throwaway/p\"\n)\n\n"+
+		"func TestHalf(t *testing.T) {\n\tif p.Half(4) != 2 {\n\t\tt.Fatal()\n\t}\n}\n")
 	gitOK(t, dir, "init", "--quiet")
 	gitOK(t, dir, "add", ".")
 	gitOK(t, dir, "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "--quiet", "-m", "first")
@@ -161,13 +167,14 @@ func TestVerdicts(t *testing.T) {
 		"j-no-header":     strings.ReplaceAll(patch(testClamp, clampLine, "		return n"), "# Removes: something\n", ""),
 		"k-not-go-test":   patch("true", clampLine, "		return n"),
 		"l-vet":           patch(testClamp, "	if n > 10 {", "	if n > 10 || n > 10 {"),
+		"n-one-of-two":    patch("go test -run '^Test(Clamp|Half)$' ./p ./r", "func Half(n int) int {", "func Half(n, _ int) int {"),
 		"m-wrong-package": patch("go test -run '^TestClamp$' ./q", clampLine, "		return n"),
 	})
 	want := []string{
 		"red       a-red",
 		"SURVIVED  b-survived (I0: something; " + testClamp + ")",
 		"BROKEN    c-no-apply (the patch does not apply)",
-		"BROKEN    d-build (with the patch the test failed before a test ran (build failure?): " + testClamp + ")",
+		"BROKEN    d-build (with the patch the test did not build, or ended before a test ran: " + testClamp + ")",
 		"BROKEN    e-no-tests (without the patch the test [no tests to run]: go test -run '^TestGone$' ./p)",
 		"BROKEN    f-red-before (without the patch the test failed: go test -run '^TestAlwaysRed$' ./p)",
 		"skipped   g-skips (the test skips itself on this machine: go test -run '^TestSkips$' ./p)",
@@ -175,9 +182,10 @@ func TestVerdicts(t *testing.T) {
 		"BROKEN    i-test-mutant (changes a test: b/p/p_test.go)",
 		`BROKEN    j-no-header (has no header "Removes")`,
 		`BROKEN    k-not-go-test (test "true" is no go test command)`,
-		"BROKEN    l-vet (with the patch the test failed before a test ran (build failure?): " + testClamp + ")",
-		"BROKEN    m-wrong-package (without the patch the test failed before a test ran (build failure?): go test -run '^TestClamp$' ./q)",
-		"mutants: 2 red, 1 survived, 9 broken, 1 skipped",
+		"BROKEN    l-vet (with the patch the test did not build, or ended before a test ran: " + testClamp + ")",
+		"BROKEN    m-wrong-package (without the patch the test did not build, or ended before a test ran: go test -run '^TestClamp$' ./q)",
+		"BROKEN    n-one-of-two (with the patch the test did not build, or ended before a test ran: go test -run '^Test(Clamp|Half)$' ./p ./r)",
+		"mutants: 2 red, 1 survived, 10 broken, 1 skipped",
 	}
 	lines, exit := judge(t, dir, time.Hour, options{})
 	assert.Equal(t, strings.Join(lines, "\n"), strings.Join(want, "\n"))

@@ -28,7 +28,7 @@ func TestNewNamesTheFieldThatIsWrong(t *testing.T) {
 		field string
 		set   func(*options)
 	}
-	cases := []bad{
+	cases := []bad{ //nolint:prealloc // a table
 		{"Name", func(o *options) { o.Name = "" }},
 		{"Load", func(o *options) { o.Load = nil }},
 		{"TTL", func(o *options) { o.TTL = 0 }},

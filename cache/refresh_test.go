@@ -174,15 +174,14 @@ func TestDroppedRefreshIsMadeUpFor(t *testing.T) {
 			Load: src.Load, TTL: 10 * time.Second, Jitter: off, StaleWhileRevalidate: time.Minute, Refreshers: 1,
 			Local: newLocal(t, roomy),
 		})
-		key := func(i int) string { return strconv.Itoa(i) }
 		for i := range keys {
-			is(t, i+1)(c.Get(t.Context(), key(i)))
+			is(t, i+1)(c.Get(t.Context(), strconv.Itoa(i)))
 		}
 		src.takes.Store(int64(time.Millisecond))
 		time.Sleep(10 * time.Second)
 		for range 20 {
 			for i := range keys {
-				_, err := c.Get(t.Context(), key(i))
+				_, err := c.Get(t.Context(), strconv.Itoa(i))
 				assert.NoError(t, err)
 			}
 			time.Sleep(100 * time.Millisecond)

@@ -71,10 +71,10 @@ func (r *runway) left(now int64) (time.Duration, bool) {
 // turn begins a new span when the current one is over. The alarm may be raised again once two spans were without need.
 func (r *runway) turn(now int64) {
 	span := now / runwaySpan
-	switch span - r.span {
-	case 0:
+	switch ahead := span - r.span; {
+	case ahead <= 0: // below zero: answers do not come in the order of their times
 		return
-	case 1:
+	case ahead == 1:
 		r.windows = [2]shortage{{}, r.windows[0]}
 	default:
 		r.windows = [2]shortage{}

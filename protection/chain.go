@@ -55,6 +55,17 @@ func (c chain) Ready() error {
 	return nil
 }
 
+// Recoveries returns how often the breakers of the chain have closed again.
+func (c chain) Recoveries() uint64 {
+	var n uint64
+	for _, p := range c {
+		if r, ok := p.(interface{ Recoveries() uint64 }); ok {
+			n += r.Recoveries()
+		}
+	}
+	return n
+}
+
 type permits []Permit
 
 func (ps permits) done(o Outcome) {

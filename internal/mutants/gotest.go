@@ -55,7 +55,9 @@ func goTest(ctx context.Context, dir string, c command, timeout time.Duration) (
 	limit := time.AfterFunc(startLimit, func() { cancel(errHung) })
 	defer limit.Stop()
 
-	cmd := exec.CommandContext(limited, "go", slices.Concat([]string{"test", "-json", "-count=1", "-timeout=0"}, c.args)...)
+	// Should this process be killed, go test's own limit, a little later than ours, ends the test.
+	flags := []string{"test", "-json", "-count=1", "-timeout=" + (timeout + time.Minute).String()}
+	cmd := exec.CommandContext(limited, "go", slices.Concat(flags, c.args)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), c.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -54,7 +54,8 @@ type contestant struct {
 
 // round reads on as many threads as the benchmark runs on, and notes the nanoseconds that one call took one thread.
 func (c *contestant) round(b *testing.B, keys []string, reads []int32) {
-	const calls = 4_000
+	b.Helper()
+	const calls = 20_000
 	var wg sync.WaitGroup
 	began := time.Now()
 	for range runtime.GOMAXPROCS(0) {
@@ -78,6 +79,7 @@ func (c *contestant) median() float64 {
 }
 
 func openSnowshed(b *testing.B, keys []string) func(string) bool {
+	b.Helper()
 	local, err := tiers.NewLocal(tiers.LocalOptions{MaxBytes: 1 << 30})
 	if err != nil {
 		b.Fatal(err)
@@ -105,6 +107,7 @@ func openSnowshed(b *testing.B, keys []string) func(string) bool {
 }
 
 func openRistretto(b *testing.B, keys []string, ttl time.Duration) func(string) bool {
+	b.Helper()
 	r, err := ristretto.NewCache(&ristretto.Config[string, *int]{NumCounters: 10_000_000, MaxCost: 1 << 30, BufferItems: 64})
 	if err != nil {
 		b.Fatal(err)

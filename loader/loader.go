@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 
 	"github.com/snowshed-go/snowshed/internal/contain"
 )
@@ -23,8 +24,8 @@ type Middleware[K comparable, V any] func(next Func[K, V]) Func[K, V]
 
 // Wrap returns load inside the given middleware, the first one outermost.
 func Wrap[K comparable, V any](load Func[K, V], mw ...Middleware[K, V]) Func[K, V] {
-	for i := len(mw) - 1; i >= 0; i-- {
-		load = mw[i](load)
+	for _, wrap := range slices.Backward(mw) {
+		load = wrap(load)
 	}
 	return load
 }
@@ -33,12 +34,12 @@ func Wrap[K comparable, V any](load Func[K, V], mw ...Middleware[K, V]) Func[K, 
 type PanicError = contain.PanicError
 
 // ErrNotFound says that the source does not have the key. It also answers errors.Is(err, sql.ErrNoRows).
-var ErrNotFound error = notFound{}
+var ErrNotFound error = notFoundError{}
 
-type notFound struct{}
+type notFoundError struct{}
 
-func (notFound) Error() string        { return "snowshed: not found" }
-func (notFound) Is(target error) bool { return target == sql.ErrNoRows }
+func (notFoundError) Error() string        { return "snowshed: not found" }
+func (notFoundError) Is(target error) bool { return target == sql.ErrNoRows }
 
 // IsNotFound reports whether a loader's error means that the key does not exist: [ErrNotFound] anywhere in the chain,
 // or sql.ErrNoRows itself. A wrapped sql.ErrNoRows comes from a query of the loader's own and is a failure, and so is a

@@ -22,7 +22,7 @@ func (e *PanicError) Error() string { return fmt.Sprintf("snowshed: panic in use
 
 // Unwrap returns the panic's value if it is an error.
 func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
+	err, _ := e.Value.(error) //nolint:errcheck // nil if it is none
 	return err
 }
 

@@ -336,9 +336,10 @@ func TestStreamOfManyRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rows.Close()
-	var got, sum int
+	var got int
+	var sum int64
 	for ; rows.Next(); got++ {
-		var i int
+		var i int64
 		if err := rows.Scan(&i); err != nil {
 			t.Fatal(err)
 		}

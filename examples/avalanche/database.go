@@ -38,7 +38,7 @@ func openDatabase(ctx context.Context, cfg config) (database, error) {
 	if cfg.mysql != "" {
 		return openServer(ctx, cfg)
 	}
-	return openSimulator(cfg)
+	return openSimulator(cfg) //nolint:contextcheck // it lives until Close
 }
 
 // scanArticle reads the columns of Query.

@@ -65,7 +65,7 @@ func (n *naive) Get(ctx context.Context, id int64) (hit, stale bool, err error) 
 }
 
 func (n *naive) load(ctx context.Context, id int64) (article, error) {
-	return scanArticle(n.db.QueryRowContext(ctx, n.query, id))
+	return scanArticle(n.db.QueryRowContext(ctx, n.query, id)) //nolint:gosec // the query is a constant of the database
 }
 
 // Fill sets all keys in one pipeline, with one TTL, as a batch job or a warm-up does.

@@ -79,7 +79,8 @@ func (r *recorder) result(name string) *result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := &result{Name: name, Requests: len(r.during)}
-	var all, refusals []time.Duration
+	all := make([]time.Duration, 0, len(r.during))
+	var refusals []time.Duration
 	var n [kinds]int
 	seconds := make([][]sample, int((r.length+time.Second-1)/time.Second))
 	for _, s := range r.during {
@@ -122,7 +123,7 @@ func (r *recorder) result(name string) *result {
 			out.RecoveredAt = float64(i + 1)
 		}
 	}
-	var before []time.Duration
+	before := make([]time.Duration, 0, len(r.before))
 	for _, s := range r.before {
 		before = append(before, s.latency)
 		if !s.kind.ok() {

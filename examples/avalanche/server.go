@@ -49,17 +49,18 @@ func openServer(ctx context.Context, cfg config) (database, error) {
 	if err := s.create(ctx, cfg.keys); err != nil {
 		return nil, errors.Join(fmt.Errorf("preparing the tables: %w", err), s.drop(), db.Close())
 	}
-	go s.watch()
+	go s.watch() //nolint:gosec // it ends with Close, not with ctx
 	return s, nil
 }
 
 func (s *server) create(ctx context.Context, keys int) error {
-	statements := []string{
-		"CREATE TABLE " + articlesTable + " (id BIGINT PRIMARY KEY, worker INT NOT NULL, title VARCHAR(100) NOT NULL, body TEXT NOT NULL) ENGINE=InnoDB",
-		"CREATE TABLE " + workersTable + " (id INT PRIMARY KEY) ENGINE=InnoDB",
-		"CREATE TABLE " + paceTable + " (seconds DOUBLE NOT NULL) ENGINE=InnoDB",
-		"INSERT INTO " + paceTable + " VALUES (0)",
-	}
+	statements := make([]string, 0, 4+s.workers)
+	statements = append(statements,
+		"CREATE TABLE "+articlesTable+" (id BIGINT PRIMARY KEY, worker INT NOT NULL, title VARCHAR(100) NOT NULL, body TEXT NOT NULL) ENGINE=InnoDB",
+		"CREATE TABLE "+workersTable+" (id INT PRIMARY KEY) ENGINE=InnoDB",
+		"CREATE TABLE "+paceTable+" (seconds DOUBLE NOT NULL) ENGINE=InnoDB",
+		"INSERT INTO "+paceTable+" VALUES (0)",
+	)
 	for w := range s.workers {
 		statements = append(statements, fmt.Sprintf("INSERT INTO %s VALUES (%d)", workersTable, w))
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
 	"github.com/snowshed-go/snowshed/cache"
 	"github.com/snowshed-go/snowshed/dbguard"
 	"github.com/snowshed-go/snowshed/tiers"

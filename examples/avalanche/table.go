@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"text/tabwriter"
 )
 
@@ -20,7 +21,7 @@ func printTable(out io.Writer, runs []*result) {
 	}
 	count := func(n int, of int) string { return fmt.Sprintf("%d (%.1f %%)", n, 100*float64(n)/float64(max(of, 1))) }
 	row("", func(r *result) string { return r.Name })
-	row("requests", func(r *result) string { return fmt.Sprint(r.Requests) })
+	row("requests", func(r *result) string { return strconv.Itoa(r.Requests) })
 	row("answered", func(r *result) string { return count(r.OK, r.Requests) })
 	row("of them stale", func(r *result) string { return count(r.Stale, r.Requests) })
 	row("rejected", func(r *result) string { return count(r.Rejected, r.Requests) })
@@ -31,10 +32,10 @@ func printTable(out io.Writer, runs []*result) {
 	row("max ms", func(r *result) string { return fmt.Sprintf("%.1f", r.Max) })
 	row("slowest rejection ms", func(r *result) string { return fmt.Sprintf("%.1f", r.RejectedMax) })
 	row("recovered after s", func(r *result) string { return fmt.Sprintf("%.0f", r.RecoveredAt) })
-	row("database: loads", func(r *result) string { return fmt.Sprint(r.Loads) })
-	row("database: most running", func(r *result) string { return fmt.Sprint(r.MaxRunning) })
-	row("database: most queued", func(r *result) string { return fmt.Sprint(r.MaxQueued) })
-	row("database: peak per s", func(r *result) string { return fmt.Sprint(r.PeakQPS) })
+	row("database: loads", func(r *result) string { return strconv.FormatUint(r.Loads, 10) })
+	row("database: most running", func(r *result) string { return strconv.Itoa(r.MaxRunning) })
+	row("database: most queued", func(r *result) string { return strconv.Itoa(r.MaxQueued) })
+	row("database: peak per s", func(r *result) string { return strconv.Itoa(r.PeakQPS) })
 	if err := w.Flush(); err != nil {
 		fmt.Fprintln(out, err)
 	}
@@ -64,7 +65,8 @@ func check(cfg config, runs []*result) error {
 		if r.MaxRunning > cfg.workers || r.MaxQueued > cfg.workers {
 			broken(r, "%d statements ran and %d queued at the database", r.MaxRunning, r.MaxQueued)
 		}
-		if most := uint64(cfg.keys) + 10; r.Loads > most {
+		most := uint64(cfg.keys) + 10 //nolint:gosec // at least 1
+		if r.Loads > most {
 			broken(r, "%d loads, more than %d", r.Loads, most)
 		}
 		if r.Name == "snowshed" && r.Rejected > 0 {

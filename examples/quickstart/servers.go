@@ -4,7 +4,6 @@ import (
 	"os"
 
 	"github.com/alicebob/miniredis/v2"
-
 	"github.com/snowshed-go/snowshed/internal/mysqltest"
 )
 

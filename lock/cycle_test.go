@@ -261,8 +261,7 @@ func TestNoCycleAfterLeaving(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f, ctx := lock.NewFlights[int](), limited(t)
-				b := make(chan value[int], 1)
-				a := do(ctx, f, "a", func(inner context.Context) (int, error) {
+				a := start(ctx, f, "a", func(inner context.Context) (int, error) {
 					ticket, err := f.Join(inner, "b", nested(ctx, f, 2*time.Second, "a", after(0, 9)))
 					if err != nil {
 						return 0, err
@@ -271,9 +270,10 @@ func TestNoCycleAfterLeaving(t *testing.T) {
 					pass(inner, 5*time.Second)
 					return 1, nil
 				})
-				assert.Equal(t, a, value[int]{1, true, nil})
-				b <- do(ctx, f, "b", after(0, 2))
-				assert.True(t, (<-b).v == 2, "b got its value from a and ended")
+				pass(ctx, 1500*time.Millisecond)
+				b := start(ctx, f, "b", after(0, 9))
+				assert.Equal(t, <-a, value[int]{1, true, nil})
+				assert.Equal(t, <-b, value[int]{2, false, nil}, "b waited for a, which waited for b no more")
 			})
 		})
 	}

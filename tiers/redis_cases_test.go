@@ -167,7 +167,6 @@ func TestTheTiersOwnLimitHoldsWithoutADeadline(t *testing.T) {
 	assert.ErrorIs(t, err, tiers.ErrTimeout)
 	assert.True(t, !errors.Is(err, context.DeadlineExceeded), "it must not look like the caller's own deadline")
 	assert.True(t, time.Since(start) < 50*time.Millisecond+slack, "took ", time.Since(start))
-	assert.Equal(t, r.Stats().InFlight, 1) // the client still waits for its connection, and the slot with it
 	assert.Equal(t, r.Stats().Timeouts, 1)
 }
 

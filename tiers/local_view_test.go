@@ -1,9 +1,11 @@
 package tiers
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/snowshed-go/snowshed/internal/assert"
@@ -181,6 +183,85 @@ func TestNewestWinsBehindADisplacedSlot(t *testing.T) {
 	l.settled()
 	assert.Equal(t, l.Stats().Bytes, before)
 	consistent(t, v)
+}
+
+// Nor need it be in the capacity store, which may have refused it.
+func TestNewestWinsAmongLooseEntries(t *testing.T) {
+	t.Parallel()
+	l := openLocal(t, LocalOptions{})
+	v := viewOf[string, int](t, l)
+	l.refusing()
+	at := v.Epoch("k")
+	assert.True(t, v.Put(living(l, "k", 2, 20, time.Hour), at))
+	assert.True(t, !v.Put(living(l, "k", 1, 10, time.Hour), at))
+	holds(t, v, "k", 2)
+	assert.True(t, v.Put(living(l, "k", 3, 30, time.Hour), at))
+	holds(t, v, "k", 3)
+	consistent(t, v)
+}
+
+// An older value that looked for a newer one before that was there comes to the capacity store all the same.
+func TestOlderFillPastItsCheck(t *testing.T) {
+	t.Parallel()
+	l := openLocal(t, LocalOptions{})
+	v := oneSlot[string, int](t, l)
+	older := living(l, "k", 1, 10, time.Hour)
+	at := v.Epoch("k")
+	at.n++
+	v.Put(older, at) // refused, but all its fields are set now
+	older.epoch--
+
+	assert.True(t, v.Put(living(l, "k", 2, 20, time.Hour), v.Epoch("k")))
+	in := put(t, v, "in its slot", 0)
+	assert.True(t, v.place(&v.hot[0], in, older))
+	assert.NoError(t, l.keep(older.hash, older, older.cost))
+	holds(t, v, "k", 2)
+	put(t, v, "in its slot", 0)
+	holds(t, v, "k", 2)
+	consistent(t, v)
+}
+
+// A reader found an entry in the capacity store, which gave it up before the reader could bring it to the hot table.
+func TestEntryThatLeftIsNotMadeHot(t *testing.T) {
+	t.Parallel()
+	l := openLocal(t, LocalOptions{})
+	v := viewOf[string, int](t, l)
+	e := put(t, v, "k", 1)
+	slot := &v.hot[e.hash&v.mask]
+	l.remove(e.hash)
+	v.drop(e)
+	v.promote(slot, nil, e)
+	lacks(t, v, "k")
+
+	older := put(t, v, "k", 2)
+	newer := put(t, v, "k", 3)
+	slot.Store(nil)
+	v.promote(slot, nil, older)
+	holds(t, v, "k", 3)
+	assert.True(t, v.Get("k") == newer)
+	consistent(t, v)
+}
+
+// Put returns when the store has decided, so nothing of it can land later.
+func TestPutWaitsForTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, err := NewLocal(LocalOptions{MaxBytes: MinMaxBytes, EpochStripes: 1})
+		assert.NoError(t, err)
+		v := viewOf[string, int](t, l)
+		release, returned := l.stalled(t), false
+		go func() {
+			v.Put(living(l, "k", 1, 10, time.Hour), v.Epoch("k"))
+			returned = true
+		}()
+		synctest.Wait()
+		assert.True(t, !returned, "Put returned before the store had decided")
+		assert.True(t, v.Fresh("k") != nil, "but readers have the value")
+		close(release)
+		synctest.Wait()
+		assert.True(t, returned)
+		assert.NoError(t, l.Close(context.Background()))
+	})
 }
 
 // A newer value that is too large to keep ends the older one: a reader who saw it must not go back.

@@ -59,9 +59,7 @@ func (c *Cache[K, V]) rebuild(ctx context.Context, key K, w wish) (outcome[K, V]
 			return got, nil
 		}
 	}
-	// Calls to Redis are bounded by the tier's own Timeout, and are cheaper on a ctx that cannot end.
-	redisCtx := context.WithoutCancel(ctx)
-	found, _ := c.fetch(redisCtx, key) //nolint:errcheck // without Redis the flight goes on to the loader
+	found, _ := c.fetch(ctx, key) //nolint:errcheck // without Redis the flight goes on to the loader
 	if found != nil {
 		if !c.local.Put(found, at) {
 			found = c.newest(found)
@@ -90,9 +88,9 @@ func (c *Cache[K, V]) rebuild(ctx context.Context, key K, w wish) (outcome[K, V]
 	}
 	switch {
 	case l.keep:
-		c.store(redisCtx, l.entry, at, found != nil)
+		c.store(ctx, l.entry, at, found != nil)
 	case l.drop && (found != nil || c.local.Get(key) != nil):
-		c.drop(redisCtx, key)
+		c.drop(ctx, key)
 	}
 	return outcome[K, V]{l.entry, FromLoad, false}, nil
 }
@@ -274,7 +272,7 @@ func (c *Cache[K, V]) store(ctx context.Context, e *tiers.Entry[K, V], at tiers.
 	// the older one must not come back; nor must it when the epoch was moved by another key of its stripe. At worst a newer
 	// value goes too.
 	if late || c.unstorable(err) || !sent && replaces {
-		err = errors.Join(err, c.remote.Delete(ctx, e.Key))
+		err = errors.Join(err, c.remote.Delete(context.WithoutCancel(ctx), e.Key))
 	}
 	if late {
 		c.forget([]K{e.Key}) // what readers took from Redis meanwhile

@@ -42,7 +42,7 @@ var rules = map[string]rule{
 	"observe":    {},
 	"protection": {imports: []string{"observe", "golang.org/x/time/rate", "golang.org/x/sync/semaphore"}},
 	"protection/redislimit": {
-		imports: []string{"protection", "observe", goRedis},
+		imports: []string{"protection", "observe", goRedis}, optional: true,
 	},
 	"loader": {},
 	"lock":   {imports: []string{"observe", "golang.org/x/sync/singleflight", goRedis}},

@@ -49,7 +49,7 @@ func openServer(ctx context.Context, cfg config) (database, error) {
 	if err := s.create(ctx, cfg.keys); err != nil {
 		return nil, errors.Join(fmt.Errorf("preparing the tables: %w", err), s.drop(), db.Close())
 	}
-	go s.watch() //nolint:gosec // it ends with Close, not with ctx
+	go s.watch() //nolint:contextcheck,gosec // it ends with Close, not with ctx
 	return s, nil
 }
 

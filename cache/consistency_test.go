@@ -62,6 +62,7 @@ func TestI3LoadOvertakenByInvalidationIsStoredInNoTier(t *testing.T) {
 		is(t, 1)(got.value, got.err) // it came before the invalidation
 		settle()
 		assert.True(t, !w.holds("a"), "an overtaken value is in Redis: ")
+		assert.Equal(t, w.Stats().Sets, 0, "an overtaken value was sent to Redis")
 		is(t, 2)(c.Get(t.Context(), "a"))
 		is(t, 2)(c.Get(t.Context(), "a"))
 		assert.Equal(t, r.loads.Load(), 2)
@@ -82,6 +83,7 @@ func TestI3NewerValueIsNotReplacedByAnOvertakenOne(t *testing.T) {
 		<-reader
 		settle()
 		is(t, 2)(c.Get(t.Context(), "a"))
+		assert.Equal(t, r.loads.Load(), 2)
 		_, other := openRow(t, w, cache.Options[string, int]{})
 		got, err := other.Lookup(t.Context(), "a", cache.Read{})
 		assert.NoError(t, err)

@@ -106,3 +106,34 @@ func TestRefreshBehindAnAnswerToALoaderIsNoCycle(t *testing.T) {
 		is(t, 2)(c.Get(t.Context(), "inner"))
 	})
 }
+
+// The load of outer asks for a refresh of inner and does not wait for it; the load of inner then waits for outer's.
+func TestRefreshMayWaitForTheLoadThatAskedForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c *cache.Cache[string, int]
+		first := true
+		c = open(t, cache.Options[string, int]{
+			TTL: time.Second, StaleWhileRevalidate: time.Second, Jitter: off,
+			Load: func(ctx context.Context, k string) (int, error) {
+				if first {
+					first = false
+					return 1, nil
+				}
+				if k == "inner" {
+					return c.Get(ctx, "outer")
+				}
+				v, err := c.Get(ctx, "inner")
+				if err != nil {
+					return 0, err
+				}
+				return v + 1, rest(ctx, 100*time.Millisecond)
+			},
+		})
+		is(t, 1)(c.Get(t.Context(), "inner"))
+		time.Sleep(1500 * time.Millisecond)
+		is(t, 2)(c.Get(t.Context(), "outer"))
+		settle()
+		assert.Equal(t, c.Stats().LoadErrors, 0)
+		is(t, 2)(c.Get(t.Context(), "inner"))
+	})
+}

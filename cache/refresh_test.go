@@ -135,6 +135,7 @@ func TestI9BlockedLoaderUnderStaleReadsBoundsGoroutines(t *testing.T) {
 		const keys, workers = 10_000, 4
 		var blocked atomic.Bool
 		hung := newPause()
+		defer hung.release()
 		c := open(t, cache.Options[int, int]{
 			TTL: 10 * time.Second, Jitter: off, StaleWhileRevalidate: time.Minute, Refreshers: workers, LoadTimeout: time.Hour,
 			Local: newLocal(t, roomy),
@@ -161,7 +162,6 @@ func TestI9BlockedLoaderUnderStaleReadsBoundsGoroutines(t *testing.T) {
 		assert.True(t, more <= 5*workers, "goroutines more: ", more, ": ")
 		assert.Equal(t, s.Loading, workers)
 		assert.True(t, s.RefreshesDropped > keys/2, "dropped: ", s.RefreshesDropped, ": ")
-		hung.release()
 	})
 }
 

@@ -33,7 +33,11 @@ func open[K comparable, V any](t *testing.T, o cache.Options[K, V]) *cache.Cache
 	}
 	c, err := cache.New(o)
 	assert.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, c.Close(context.Background())) })
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // after a failure, something may stand for ever
+		defer cancel()
+		assert.NoError(t, c.Close(ctx))
+	})
 	return c
 }
 

@@ -10,8 +10,8 @@ import (
 
 // A subject is a way to read articles, under test.
 type subject interface {
-	// Fill caches all articles at one moment.
-	Fill(ctx context.Context) error
+	// Fill caches all articles at one moment, and returns a time just before it.
+	Fill(ctx context.Context) (time.Time, error)
 	// Get answers a request. stale says that the answer was past its TTL, hit that no load was waited for.
 	Get(ctx context.Context, id int64) (hit, stale bool, err error)
 	Close(ctx context.Context) error
@@ -19,6 +19,9 @@ type subject interface {
 
 // jitter is the part of the TTL over which Snowshed spreads expiries: its default.
 const jitter = 0.1
+
+// aftermath is how long each subject is looked on once the last of its keys may have expired.
+const aftermath = 3 * time.Second
 
 // warm is how long the load runs before the first key expires.
 const warm = 2 * time.Second
@@ -70,10 +73,11 @@ func drop(ctx context.Context, cfg *config, db database, name string, first time
 	if err := db.Pace(ctx, 0); err != nil { // the fill is no part of the test
 		return nil, err
 	}
-	if err := s.Fill(ctx); err != nil {
+	filled, err := s.Fill(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("filling: %w", err)
 	}
-	filled := time.Now()
+	filled = filled.Add(-2 * expiryTick)
 	if err := db.Pace(ctx, cfg.service); err != nil {
 		return nil, err
 	}
@@ -86,7 +90,7 @@ func drop(ctx context.Context, cfg *config, db database, name string, first time
 		return nil, err
 	}
 
-	length := time.Duration(jitter*float64(cfg.ttl)) + 4*time.Second
+	length := time.Duration(jitter*float64(cfg.ttl)) + aftermath
 	rec := newRecorder(filled.Add(first), length)
 	if err := db.Reset(ctx); err != nil {
 		return nil, err
@@ -125,7 +129,7 @@ func calibrate(ctx context.Context, cfg *config, s subject, until time.Time, out
 }
 
 func lower(cfg *config, out io.Writer, r *result) {
-	cfg.rate = cfg.rate * 7 / 10
+	cfg.rate = cfg.rate * 4 / 5
 	fmt.Fprintf(out, "this machine does not bear the load (before the expiry: %d errors, p99 %.1f ms): lowering the rate to %d requests/s\n",
 		r.before.failed, r.before.p99, cfg.rate)
 }

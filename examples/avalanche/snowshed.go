@@ -65,7 +65,8 @@ func (s *snowshed) Get(ctx context.Context, id int64) (hit, stale bool, err erro
 }
 
 // Fill reads all keys, as many at once as the database bears.
-func (s *snowshed) Fill(ctx context.Context) error {
+func (s *snowshed) Fill(ctx context.Context) (time.Time, error) {
+	began := time.Now()
 	var wg sync.WaitGroup
 	errs := make([]error, s.fillBy)
 	for w := range s.fillBy {
@@ -79,7 +80,7 @@ func (s *snowshed) Fill(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return began, errors.Join(errs...)
 }
 
 func (s *snowshed) Close(ctx context.Context) error {

@@ -42,7 +42,7 @@ func newSnowshed(cfg config, db database, o cache.Options[int64, article]) (s *s
 		return nil, err
 	}
 	s.guard, err = dbguard.Open(db.DSN(), dbguard.Options{
-		Name: "articles-db", MaxConcurrent: cfg.workers, MaxQueue: cfg.workers, MaxWait: 40 * time.Millisecond,
+		Name: "articles-db", MaxConcurrent: cfg.workers, MaxQueue: cfg.workers, MaxWait: 30 * time.Millisecond,
 	})
 	if err != nil {
 		return nil, err

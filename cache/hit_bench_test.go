@@ -55,7 +55,7 @@ type contestant struct {
 // round reads on as many threads as the benchmark runs on, and notes the nanoseconds that one call took one thread.
 func (c *contestant) round(b *testing.B, keys []string, reads []int32) {
 	b.Helper()
-	const calls = 20_000
+	const calls = 200_000
 	var wg sync.WaitGroup
 	began := time.Now()
 	for range runtime.GOMAXPROCS(0) {
@@ -125,7 +125,7 @@ func openRistretto(b *testing.B, keys []string, ttl time.Duration) func(string) 
 
 // zipf returns reads of n keys whose frequencies follow Zipf's law with exponent 0.99, the way YCSB draws them.
 func zipf(n int) []int32 {
-	const theta, draws = 0.99, 1 << 18
+	const theta, draws = 0.99, 1 << 20
 	cum := make([]float64, n)
 	sum := 0.0
 	for i := range cum {

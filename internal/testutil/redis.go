@@ -30,6 +30,13 @@ func Redis(tb testing.TB) string {
 	return require(tb, "redis-server", addr, err)
 }
 
+// OwnRedis gives the address of a local redis-server that this test alone uses, and may flush.
+func OwnRedis(tb testing.TB) string {
+	tb.Helper()
+	addr, err := retried(startRedis)
+	return require(tb, "redis-server", addr, err)
+}
+
 // RedisCluster gives the addresses of the nodes of a real Redis Cluster: SNOWSHED_REDIS_CLUSTER_ADDRS, else three local
 // masters without replicas. All tests of the process share it, as with Redis.
 func RedisCluster(tb testing.TB) []string {

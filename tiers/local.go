@@ -55,7 +55,7 @@ type Local struct {
 	gates  [gates]storeGate // held shared around every use of store, which must not be used while it closes
 	closed atomic.Bool
 	mu     sync.Mutex
-	resets []func() // of the views, which it keeps from no garbage collection
+	views  []func() resetter // which it keeps from no garbage collection; nil: collected
 
 	loose    atomic.Int64 // bytes of entries that only hot tables hold
 	looseMax int64
@@ -153,8 +153,10 @@ func (l *Local) Close(context.Context) error {
 		l.store.Close()
 		l.clock.Stop()
 		l.mu.Lock()
-		for _, reset := range l.resets {
-			reset() // of the entries that only hot tables hold
+		for _, view := range l.views {
+			if v := view(); v != nil {
+				v.Reset() // of the entries that only hot tables hold
+			}
 		}
 		l.mu.Unlock()
 	}

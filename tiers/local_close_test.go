@@ -54,6 +54,8 @@ func TestLocalKeepsNoView(t *testing.T) {
 		runtime.GC()
 		return gone.Value() == nil
 	})
+	viewOf[int, int](t, l)
+	assert.Equal(t, len(l.views), 1, "what is left of views")
 	assert.NoError(t, l.Close(t.Context()))
 }
 

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 	"weak"
@@ -34,6 +35,9 @@ type LocalView[K comparable, V any] struct {
 	epochs    []atomic.Uint32 // local's
 }
 
+// resetter is a view of any type.
+type resetter interface{ Reset() }
+
 // Epoch is the state of a key's invalidations at one moment.
 type Epoch struct {
 	n   uint32
@@ -58,10 +62,12 @@ func NewLocalView[K comparable, V any](l *Local, o LocalViewOptions[V]) (*LocalV
 	w := weak.Make(v)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.resets = append(l.resets, func() {
+	l.views = slices.DeleteFunc(l.views, func(view func() resetter) bool { return view() == nil })
+	l.views = append(l.views, func() resetter {
 		if v := w.Value(); v != nil {
-			v.Reset()
+			return v
 		}
+		return nil
 	})
 	return v, nil
 }
@@ -141,7 +147,7 @@ func (v *LocalView[K, V]) Reset() {
 func (v *LocalView[K, V]) Put(e *Entry[K, V], at Epoch) bool {
 	e.hash = maphash.Comparable(v.seed, e.Key)
 	e.epoch, e.era, e.view = at.n, at.era, v
-	e.freshUntil = min(e.EarlyFrom, e.Expires, e.CheckBy) - int64(clock.Tick)
+	e.freshUntil = max(min(e.EarlyFrom, e.Expires, e.CheckBy), math.MinInt64+int64(clock.Tick)) - int64(clock.Tick)
 	e.cost = v.cost(e)
 	c := &v.local.counters
 	if !v.current(e, e.hash) {

@@ -357,3 +357,13 @@ type blocking struct{ refused func() }
 func (b *blocking) evicted()             {}
 func (b *blocking) rejected()            { b.refused() }
 func (b *blocking) supersedes(held) bool { return true }
+
+func TestTimesBeforeAllTimeAreOver(t *testing.T) {
+	v := viewOf[string, int](t, openLocal(t, LocalOptions{}))
+	e := &Entry[string, int]{
+		Key: "a", Value: 1, EarlyFrom: math.MinInt64, Expires: math.MinInt64, CheckBy: math.MinInt64,
+		StaleUntil: math.MinInt64, ErrorUntil: math.MinInt64,
+	}
+	v.Put(e, v.Epoch("a"))
+	assert.Equal(t, v.Fresh("a"), nil)
+}

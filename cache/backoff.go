@@ -64,7 +64,8 @@ func (r *rests) fail(key string, err error, now int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m, ok := r.marks[key]
-	if !ok && len(r.marks) >= maxRests && !r.sweep(now) {
+	r.sweep(now)
+	if !ok && len(r.marks) >= maxRests {
 		return
 	}
 	if now >= m.gone || m.recoveries != r.recoveries() {
@@ -91,12 +92,16 @@ func (r *rests) clear(key string) {
 	r.mu.Unlock()
 }
 
-// sweep deletes the marks that mean nothing any more and reports whether there is room.
-func (r *rests) sweep(now int64) bool {
+// sweep looks at a few marks, anywhere, and deletes those that mean nothing any more. It never looks at all of them: in
+// an outage every reader waits behind it.
+func (r *rests) sweep(now int64) {
+	looks := 8
 	for k, m := range r.marks {
 		if now >= m.gone {
 			delete(r.marks, k)
 		}
+		if looks--; looks == 0 {
+			return
+		}
 	}
-	return len(r.marks) < maxRests
 }

@@ -129,17 +129,18 @@ func (c *Cache[K, V]) resolve(ctx context.Context, key K, r Read) (outcome[K, V]
 		case revalidating(e, now):
 			c.refreshBehind(ctx, e)
 			return outcome[K, V]{e, FromMemory, true}, nil
-		case excusable(e, now) && c.rests.rest(c.opts.Key(key), now):
+		case excusable(e, now) && now < e.CheckBy && c.rests.rest(c.opts.Key(key), now):
 			return c.excused(e, now), nil // its load failed a moment ago: not worth a flight
 		}
 	}
 	return c.fly(ctx, key, r, now)
 }
 
-// excused answers a value because the load that should replace it does not succeed. It may still be within its TTL: when
-// LocalTTL has ended and Redis does not answer, or when its load has ended but is still being stored.
+// excused answers a value because the load that should replace it does not succeed. It may still be fresh: when its load
+// has ended but is still being stored. A copy past LocalTTL is stale even within its TTL: what other processes did to the
+// key may not be known here.
 func (c *Cache[K, V]) excused(e *tiers.Entry[K, V], now int64) outcome[K, V] {
-	stale := now >= e.Expires
+	stale := !fresh(e, now)
 	if stale {
 		c.runway.note(e.ErrorUntil, now)
 	}
@@ -151,6 +152,9 @@ func (r Read) allows(start, now int64) bool { return r.MaxAge == 0 || now-start 
 
 // fly waits for the flight of key, but no longer than SoftTimeout if there is a stale value to answer with instead.
 func (c *Cache[K, V]) fly(ctx context.Context, key K, r Read, now int64) (outcome[K, V], error) {
+	if err := ctx.Err(); err != nil {
+		return c.excuse(ctx, key, r, nil, err) // nobody would wait for the load
+	}
 	var w wish
 	if r.MaxAge > 0 {
 		w.since = now - int64(r.MaxAge)
@@ -197,10 +201,7 @@ func (c *Cache[K, V]) excuse(ctx context.Context, key K, r Read, found *tiers.En
 			return c.excused(e, now), nil
 		}
 	}
-	if c.closed.Load() && ctx.Err() == nil && errors.Is(err, context.Canceled) {
-		err = ErrClosed // it was Close that cancelled the load
-	}
-	return outcome[K, V]{}, translated(err)
+	return outcome[K, V]{}, c.translated(ctx, err)
 }
 
 // stale returns an entry that may be answered at now because its load does not succeed: the local one, else found.
@@ -217,7 +218,7 @@ func (c *Cache[K, V]) stale(key K, r Read, found *tiers.Entry[K, V], now int64) 
 func (c *Cache[K, V]) peek(ctx context.Context, key K, r Read) (outcome[K, V], error) {
 	now := c.clock.Now()
 	e, from := c.local.Get(key), FromMemory
-	if e == nil || !fresh(e, now) {
+	if e == nil || !fresh(e, now) || !r.allows(e.Start, now) {
 		remote, err := c.fetch(ctx, key)
 		switch {
 		case remote != nil && (e == nil || remote.Start >= e.Start):
@@ -230,5 +231,8 @@ func (c *Cache[K, V]) peek(ctx context.Context, key K, r Read) (outcome[K, V], e
 	if !excusable(e, now) || !r.allows(e.Start, now) {
 		return outcome[K, V]{}, ErrNotCached
 	}
-	return outcome[K, V]{e, from, now >= e.Expires}, nil
+	if from == FromRedis {
+		return outcome[K, V]{e, from, now >= e.Expires}, nil
+	}
+	return outcome[K, V]{e, from, !fresh(e, now)}, nil
 }

@@ -74,7 +74,7 @@ type Options[K comparable, V any] struct {
 	RetryBackoff time.Duration
 	// MaxRetryBackoff bounds RetryBackoff. Default 5 s.
 	MaxRetryBackoff time.Duration
-	// Refreshers is how many refreshes may run at once behind answers. Default: 2 × GOMAXPROCS.
+	// Refreshers is how many refreshes may run at once behind answers. Default: 2 × GOMAXPROCS; at most 65,536.
 	Refreshers int
 
 	// Guard admits or refuses each load. Nil: all are admitted, which suits a Load that is guarded itself.
@@ -91,6 +91,8 @@ type Options[K comparable, V any] struct {
 	// Observer receives events. Nil: nobody does.
 	Observer observe.Observer
 }
+
+const mostRefreshers = 1 << 16
 
 // withDefaults returns a copy in which every field is set, and off features are zero or false.
 func (o Options[K, V]) withDefaults() (Options[K, V], error) {
@@ -109,8 +111,8 @@ func (o Options[K, V]) withDefaults() (Options[K, V], error) {
 	if math.IsNaN(o.Beta) || math.IsInf(o.Beta, 0) {
 		return o, o.bad("Beta", "is %v", o.Beta)
 	}
-	if o.Refreshers < 0 {
-		return o, o.bad("Refreshers", "is %d", o.Refreshers)
+	if o.Refreshers < 0 || o.Refreshers > mostRefreshers {
+		return o, o.bad("Refreshers", "is %d, not between 0 and %d", o.Refreshers, mostRefreshers)
 	}
 	o.Jitter = orDefault(o.Jitter, DefaultJitter)
 	o.Beta = orDefault(o.Beta, DefaultBeta)

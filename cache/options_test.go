@@ -42,6 +42,7 @@ func TestNewNamesTheFieldThatIsWrong(t *testing.T) {
 		{"Beta", func(o *options) { o.Beta = math.Inf(1) }},
 		{"Beta", func(o *options) { o.Beta = math.Inf(-1) }},
 		{"Refreshers", func(o *options) { o.Refreshers = -1 }},
+		{"Refreshers", func(o *options) { o.Refreshers = math.MaxInt }},
 		{"LocalTTL", func(o *options) { o.LocalTTL = off }},
 		{"LocalTTL", func(o *options) { o.LocalTTL = time.Minute + 1 }},
 		{"LoadTimeout", func(o *options) { o.LoadTimeout = off }},

@@ -47,7 +47,7 @@ func TestLookOnlyAtAnUnreachableRedisIsAnErrorUnlessMemoryHasAnAnswer(t *testing
 		w.wire.always("get", errSource)
 		time.Sleep(2 * time.Second)
 		got, err := c.Lookup(t.Context(), "a", cache.Read{NoLoad: true})
-		is(t, cache.Answer[int]{Value: 1, Source: cache.FromMemory, Age: 2 * time.Second})(got, err)
+		is(t, cache.Answer[int]{Value: 1, Source: cache.FromMemory, Age: 2 * time.Second, Stale: true})(got, err)
 		_, err = c.Lookup(t.Context(), "b", cache.Read{NoLoad: true})
 		assert.ErrorIs(t, err, errSource)
 	})

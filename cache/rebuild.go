@@ -32,12 +32,14 @@ func (c *Cache[K, V]) board(ctx context.Context, key K, w wish) (lock.Ticket[out
 	t, err := c.flights.Join(ctx, c.opts.Key(key), func(ctx context.Context) (outcome[K, V], error) {
 		return c.rebuild(ctx, key, w)
 	})
-	return t, translated(err)
+	return t, c.translated(ctx, err)
 }
 
-// translated puts the errors of a flight into the words of this package.
-func translated(err error) error {
+// translated puts the errors of a flight into the words of this package, for a caller with ctx.
+func (c *Cache[K, V]) translated(ctx context.Context, err error) error {
 	switch {
+	case c.closed.Load() && ctx.Err() == nil && errors.Is(err, context.Canceled):
+		return ErrClosed // it was Close that cancelled the load
 	case errors.Is(err, lock.ErrClosed):
 		return ErrClosed
 	case errors.Is(err, lock.ErrCycle):
@@ -59,18 +61,18 @@ func (c *Cache[K, V]) rebuild(ctx context.Context, key K, w wish) (outcome[K, V]
 			return got, nil
 		}
 	}
-	found, _ := c.fetch(ctx, key) //nolint:errcheck // without Redis the flight goes on to the loader
+	found, away := c.fetch(ctx, key) // without Redis the flight goes on to the loader
 	if found != nil {
 		if !c.local.Put(found, at) {
 			found = c.newest(found)
 		}
 		now := c.clock.Now()
-		got := outcome[K, V]{found, FromRedis, !fresh(found, now)}
+		got := outcome[K, V]{found, FromRedis, now >= found.Expires} // CheckBy is for later reads of this copy
 		switch {
 		case !grants(w, got):
 		case !got.stale:
 			return got, nil
-		case revalidating(found, now) && w == wish{}:
+		case now < found.StaleUntil && w == wish{}:
 			c.refreshBehind(ctx, found)
 			return got, nil
 		}
@@ -82,17 +84,19 @@ func (c *Cache[K, V]) rebuild(ctx context.Context, key K, w wish) (outcome[K, V]
 		}
 	}
 	l, err := c.load(ctx, key)
-	c.settle(text, l, err)
+	c.settle(key, at, l, err)
 	if err != nil {
 		return outcome[K, V]{entry: found}, err
 	}
 	switch {
+	case l.keep && away != nil:
+		c.local.Put(l.entry, at) // what does not answer a read is not given a write to wait for
 	case l.keep:
 		c.store(ctx, l.entry, at, found != nil)
 	case l.drop && (found != nil || c.local.Get(key) != nil):
 		c.drop(ctx, key)
 	}
-	return outcome[K, V]{l.entry, FromLoad, false}, nil
+	return outcome[K, V]{l.entry, FromLoad, l.keep && c.clock.Now() >= l.entry.Expires}, nil
 }
 
 // newest returns the local entry of e's key if it is newer, else e: Redis may hold an older value than this process,
@@ -233,8 +237,10 @@ func (c *Cache[K, V]) call(ctx context.Context, key K, permit protection.Permit)
 }
 
 // settle notes how a load went: a failed key rests, and so is not asked for again by every caller in turn. A refusal by
-// a guard leaves no mark, since nothing was tried; nor does the end of the cache.
-func (c *Cache[K, V]) settle(text string, l loaded[K, V], err error) {
+// a guard leaves no mark, since nothing was tried; nor does the end of the cache, nor a load that an invalidation has
+// overtaken.
+func (c *Cache[K, V]) settle(key K, at tiers.Epoch, l loaded[K, V], err error) {
+	text := c.opts.Key(key)
 	switch {
 	case err == nil:
 		c.rests.clear(text)
@@ -245,7 +251,9 @@ func (c *Cache[K, V]) settle(text string, l loaded[K, V], err error) {
 	case c.closed.Load() && errors.Is(err, context.Canceled):
 	default:
 		c.counts.loadErrors.Add(1)
-		c.rests.fail(text, err, c.clock.Now())
+		if c.local.Unmoved(key, at) {
+			c.rests.fail(text, err, c.clock.Now())
+		}
 		c.emit(observe.LoadFailed, observe.Info, "a load failed", err, 0)
 	}
 }

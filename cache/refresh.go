@@ -9,6 +9,7 @@ import (
 
 	"github.com/snowshed-go/snowshed/internal/contain"
 	"github.com/snowshed-go/snowshed/lock"
+	"github.com/snowshed-go/snowshed/observe"
 	"github.com/snowshed-go/snowshed/protection"
 	"github.com/snowshed-go/snowshed/tiers"
 )
@@ -39,10 +40,11 @@ func (c *Cache[K, V]) renew(ctx context.Context, key K, w wish) (*tiers.Entry[K,
 			return nil, err
 		}
 		got, led, err := t.Wait(ctx, nil)
-		if err != nil {
-			return nil, translated(err)
-		}
-		if led || grants(w, got) {
+		switch {
+		case err != nil && w.load && !led && errors.As(err, new(*BackoffError)): // of a Get, which takes no for an answer
+		case err != nil:
+			return nil, c.translated(ctx, err)
+		case led || grants(w, got):
 			return got.entry, nil
 		}
 	}
@@ -64,6 +66,9 @@ func (c *Cache[K, V]) refreshBehind(ctx context.Context, e *tiers.Entry[K, V]) {
 	})
 	if !taken {
 		c.counts.dropped.Add(1)
+		if c.refresh.overflows() {
+			c.emit(observe.RefreshDropped, observe.Warn, "the queue of refreshes is full", nil, 0)
+		}
 	}
 }
 
@@ -77,6 +82,7 @@ type refreshers struct {
 	queue   []func()
 	workers int
 	closed  bool
+	full    bool // told since the queue was last empty
 	wg      sync.WaitGroup
 
 	resume atomic.Int64 // no refresh before it
@@ -116,12 +122,22 @@ func (r *refreshers) offer(key string, job func()) bool {
 	return true
 }
 
+// overflows reports true once for each time that the queue is full before it is empty again.
+func (r *refreshers) overflows() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := !r.full
+	r.full = true
+	return first
+}
+
 func (r *refreshers) work() {
 	defer r.wg.Done()
 	for {
 		r.mu.Lock()
 		if len(r.queue) == 0 || r.closed {
 			r.workers--
+			r.full = false
 			r.mu.Unlock()
 			return
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/snowshed-go/snowshed/cache"
 	"github.com/snowshed-go/snowshed/internal/assert"
+	"github.com/snowshed-go/snowshed/observe"
 )
 
 // readUntil reads the key every step until the answer differs from v, and returns the time that took.
@@ -168,11 +169,11 @@ func TestI9BlockedLoaderUnderStaleReadsBoundsGoroutines(t *testing.T) {
 // A dropped refresh is asked for again by a later read.
 func TestDroppedRefreshIsMadeUpFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &source{}
+		src, seen := &source{}, &events{}
 		const keys = 500
 		c := open(t, cache.Options[string, int]{
 			Load: src.Load, TTL: 10 * time.Second, Jitter: off, StaleWhileRevalidate: time.Minute, Refreshers: 1,
-			Local: newLocal(t, roomy),
+			Local: newLocal(t, roomy), Observer: seen,
 		})
 		for i := range keys {
 			is(t, i+1)(c.Get(t.Context(), strconv.Itoa(i)))
@@ -188,6 +189,8 @@ func TestDroppedRefreshIsMadeUpFor(t *testing.T) {
 		}
 		s := c.Stats()
 		assert.True(t, s.RefreshesDropped > 0)
+		told := uint64(seen.count(observe.RefreshDropped)) //nolint:gosec // a count
+		assert.True(t, told > 0 && told < s.RefreshesDropped, told, " events of ", s.RefreshesDropped, ": ")
 		assert.Equal(t, src.loads.Load(), 2*keys)
 	})
 }

@@ -48,6 +48,11 @@ func (r *running) close(ctx context.Context) error {
 	select {
 	case <-r.idle:
 		return nil
+	default:
+	}
+	select {
+	case <-r.idle:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -21,8 +21,8 @@ type runway struct {
 }
 
 type shortage struct {
-	seen bool
-	left time.Duration
+	seen  bool
+	until int64 // when its value ends
 }
 
 // runwaySpan is how long an answer counts, at least; at most twice as long.
@@ -39,8 +39,8 @@ func (r *runway) note(until, now int64) {
 	r.mu.Lock()
 	r.turn(now)
 	w := &r.windows[0]
-	if !w.seen || left < w.left {
-		*w = shortage{true, left}
+	if !w.seen || until < w.until {
+		*w = shortage{true, until}
 	}
 	raise := !r.raised && left < r.full/4
 	r.raised = r.raised || raise
@@ -59,13 +59,14 @@ func (r *runway) left(now int64) (time.Duration, bool) {
 	defer r.mu.Unlock()
 	r.turn(now)
 	a, b := r.windows[0], r.windows[1]
+	until := min(a.until, b.until)
 	switch {
-	case a.seen && b.seen:
-		return min(a.left, b.left), true
-	case a.seen:
-		return a.left, true
+	case !a.seen:
+		until = b.until
+	case !b.seen:
+		until = a.until
 	}
-	return b.left, b.seen
+	return time.Duration(max(until-now, 0)), a.seen || b.seen
 }
 
 // turn begins a new span when the current one is over. The alarm may be raised again once two spans were without need.
@@ -80,7 +81,7 @@ func (r *runway) turn(now int64) {
 		r.windows = [2]shortage{}
 	}
 	r.span = span
-	if !r.windows[1].seen || r.windows[1].left >= r.full/4 {
+	if !r.windows[1].seen || time.Duration(r.windows[1].until-now) >= r.full/4 {
 		r.raised = false
 	}
 }

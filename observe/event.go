@@ -57,6 +57,7 @@ type Event struct {
 	Message  string        // one sentence for a person
 	Err      error         // the cause, if there was one
 	Duration time.Duration // how long it took, if that matters
+	Alarm    *AlarmState   // of an event of the kind Alarm: which one, and what it rests on; nil otherwise
 }
 
 // Observer receives events. Implementations must be safe for concurrent use and quick: Observe runs on the
@@ -88,6 +89,9 @@ func Slog(l *slog.Logger) Observer {
 		}
 		if e.Duration > 0 {
 			attrs = append(attrs, slog.Duration("duration", e.Duration))
+		}
+		if e.Alarm != nil {
+			attrs = append(attrs, e.Alarm.attrs()...)
 		}
 		l.LogAttrs(context.Background(), level, e.Message, attrs...) //nolint:forbidigo,sloglint // an event has no ctx, and brings its own message
 	})

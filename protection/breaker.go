@@ -27,6 +27,7 @@ type Breaker struct {
 
 // period is the time that a breaker spends closed, or open, in one stretch. Permits point to theirs.
 type period struct {
+	b     *Breaker
 	open  bool
 	calls window // while closed
 
@@ -42,7 +43,9 @@ func NewBreaker(o BreakerOptions) (*Breaker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Breaker{opt: o, born: time.Now(), current: &period{calls: newWindow(o.Window)}}, nil
+	b := &Breaker{opt: o, born: time.Now()}
+	b.current = &period{b: b, calls: newWindow(o.Window)}
+	return b, nil
 }
 
 // now is monotonic time since the breaker was made, which no step of the wall clock moves.
@@ -67,7 +70,7 @@ func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 		p.nextTrial = now + b.opt.OpenFor
 	}
 	trial := p.trial
-	return newPermit(func(o Outcome) { b.end(p, trial, now, o) }), nil
+	return Permit{owner: p, grant: grant{int64(now), trial}}, nil
 }
 
 // Ready returns the error that Acquire would give now, nil if it would admit. It consumes nothing.
@@ -84,6 +87,8 @@ func (b *Breaker) refusal(p *period, now time.Duration) error {
 	}
 	return &RejectedError{Name: b.opt.Name, Policy: "breaker", Reason: ErrOpen, RetryAfter: p.nextTrial - now}
 }
+
+func (p *period) end(g grant, o Outcome) { p.b.end(p, g.mark, time.Duration(g.start), o) }
 
 // end takes the outcome of a call that period p admitted at the time begun.
 func (b *Breaker) end(p *period, trial uint64, begun time.Duration, o Outcome) {
@@ -117,7 +122,7 @@ func (b *Breaker) count(p *period, o Outcome) (event observe.Event) {
 	if !b.tooMany(total, failed) {
 		return event
 	}
-	b.current = &period{open: true, nextTrial: now + b.opt.OpenFor}
+	b.current = &period{b: b, open: true, nextTrial: now + b.opt.OpenFor}
 	return observe.Event{
 		At: time.Now(), Kind: observe.BreakerOpened, Level: observe.Critical, Source: b.opt.Name,
 		Message: fmt.Sprintf("circuit breaker opened: %d of %d calls failed or timed out within %v", failed, total, b.opt.Window),
@@ -139,7 +144,7 @@ func (b *Breaker) judge(p *period, trial uint64, begun time.Duration, o Outcome)
 	now := b.now()
 	took := now - begun
 	if o == Success && took < b.opt.CloseUnder {
-		b.current = &period{calls: newWindow(b.opt.Window)}
+		b.current = &period{b: b, calls: newWindow(b.opt.Window)}
 		b.recoveries++
 		return observe.Event{
 			At: time.Now(), Kind: observe.BreakerClosed, Level: observe.Info, Source: b.opt.Name,

@@ -40,7 +40,8 @@ func refused(t *testing.T, p protection.Policy, reason error) *protection.Reject
 func calls(t *testing.T, p protection.Policy, n int, o protection.Outcome) {
 	t.Helper()
 	for range n {
-		assert.True(t, acquire(t, p).Done(o))
+		permit := acquire(t, p)
+		assert.True(t, permit.Done(o))
 	}
 }
 

@@ -57,10 +57,12 @@ func (b *Bulkhead) Acquire(ctx context.Context) (Permit, error) {
 		}
 	}
 	b.inFlight.Add(1)
-	return newPermit(func(Outcome) {
-		b.inFlight.Add(-1) // before the slot is free, so that InFlight never exceeds MaxConcurrent
-		b.slots.Release(1)
-	}), nil
+	return Permit{owner: b}, nil
+}
+
+func (b *Bulkhead) end(grant, Outcome) {
+	b.inFlight.Add(-1) // before the slot is free, so that InFlight never exceeds MaxConcurrent
+	b.slots.Release(1)
 }
 
 // wait queues for a slot. When it returns nil, the caller has one.

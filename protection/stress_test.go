@@ -149,7 +149,7 @@ func TestChainLosesNoPermit_stress(t *testing.T) {
 	together(16, func(int) {
 		for range 2000 {
 			if permit, err := c.Acquire(t.Context()); err == nil {
-				go permit.Done(outcomes[rand.IntN(4)])
+				permit.Done(outcomes[rand.IntN(4)])
 				permit.Done(outcomes[rand.IntN(4)])
 			}
 		}

@@ -54,7 +54,7 @@ func (t *TokenBucket) Acquire(ctx context.Context) (Permit, error) {
 	defer t.mu.Unlock()
 	now := time.Now()
 	if t.limiter.AllowN(now, 1) {
-		return newPermit(func(Outcome) {}), nil
+		return Permit{owner: nothing{}}, nil
 	}
 	return Permit{}, &RejectedError{
 		Name: t.opt.Name, Policy: "token bucket", Reason: ErrLimited,

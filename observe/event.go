@@ -45,6 +45,7 @@ const (
 	InvalidateError Kind = "invalidate.error" // an invalidation did not reach Redis
 	BreakerOpened   Kind = "breaker.opened"   // a breaker tripped
 	BreakerClosed   Kind = "breaker.closed"   // a breaker's trial call went well
+	Panicked        Kind = "panicked"         // user code panicked when nobody waited for it any more
 	Alarm           Kind = "alarm"            // a threshold was approached or passed
 )
 

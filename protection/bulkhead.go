@@ -150,7 +150,7 @@ func (b *Bulkhead) enqueue(w *waiter) (admitted bool, err error) {
 			if b.state.CompareAndSwap(s, s+w.weight) {
 				return true, nil
 			}
-		case s/oneWaiter >= uint64(b.opt.MaxQueue):
+		case s/oneWaiter >= uint64(b.opt.MaxQueue): //nolint:gosec // validated
 			b.rejected.Add(1)
 			return false, b.refusal(ErrFull, b.queue.room(b.queue.now()))
 		case b.state.CompareAndSwap(s, s+oneWaiter):
@@ -230,7 +230,7 @@ func (b *Bulkhead) Resize(n int) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.size.Store(uint64(n)) //nolint:gosec // at least 1
+	b.size.Store(uint64(n))
 	b.serve()
 	return nil
 }
@@ -250,10 +250,10 @@ func (b *Bulkhead) countRefusal(err error) {
 func (b *Bulkhead) InFlight() int { return int(b.state.Load() % oneWaiter) }
 
 // Queued returns how many callers wait; never more than MaxQueue.
-func (b *Bulkhead) Queued() int { return int(b.state.Load() / oneWaiter) }
+func (b *Bulkhead) Queued() int { return int(b.state.Load() / oneWaiter) } //nolint:gosec // 32 bits
 
 // Rejected returns how many calls have been refused.
 func (b *Bulkhead) Rejected() uint64 { return b.rejected.Load() }
 
 // Size returns how many units of work may run at once.
-func (b *Bulkhead) Size() int { return int(b.size.Load()) }
+func (b *Bulkhead) Size() int { return int(b.size.Load()) } //nolint:gosec // set from an int

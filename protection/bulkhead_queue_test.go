@@ -225,7 +225,7 @@ func TestBulkheadResize(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, order, []int{0, 1}, "at once")
 		assert.NoError(t, b.Resize(1))
-		assert.Equal(t, []int{b.InFlight(), b.Size()}, []int{2, 1}, "what runs runs on")
+		assert.Equal(t, []int{b.InFlight(), b.Size()}, []int{2, 1}, "what runs goes on")
 		waiters(t, b, 2, 1, &order)
 		first.Done(protection.Success)
 		synctest.Wait()

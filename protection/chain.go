@@ -29,15 +29,14 @@ type chain struct {
 type held struct {
 	chain   *chain
 	lap     atomic.Uint64
-	permits []Permit // as many as were acquired
+	permits []Permit      // as many as were acquired
+	least   time.Duration // of their limits; 0 if none has one
 }
 
 // Acquire takes a permit of every policy, or of none.
 func (c *chain) Acquire(ctx context.Context) (Permit, error) {
-	for _, p := range c.policies {
-		if err := look(p); err != nil {
-			return Permit{}, err
-		}
+	if err := c.look(ctx); err != nil {
+		return Permit{}, err
 	}
 	h, _ := c.free.Get().(*held)
 	if h == nil {
@@ -55,8 +54,8 @@ func (c *chain) Acquire(ctx context.Context) (Permit, error) {
 		if err != nil {
 			return Permit{}, err
 		}
-		if permit.limit > 0 && (all.limit == 0 || permit.limit < all.limit) {
-			all.limit = permit.limit
+		if limit := permit.Limit(); limit > 0 && (h.least == 0 || limit < h.least) {
+			h.least = limit
 		}
 		h.permits = append(h.permits, permit)
 	}
@@ -72,8 +71,16 @@ func (h *held) end(g grant, o Outcome) {
 	for i := range slices.Backward(h.permits) {
 		h.permits[i].Done(o)
 	}
-	h.permits = h.permits[:0]
+	h.permits, h.least = h.permits[:0], 0
 	h.chain.free.Put(h)
+}
+
+// limit is the least of the permits' limits.
+func (h *held) limit(g grant) time.Duration {
+	if h.lap.Load() != g.mark {
+		return 0
+	}
+	return h.least
 }
 
 // verdict is that of the innermost policy that has one.
@@ -99,9 +106,9 @@ func (c *chain) Ready() error {
 }
 
 // look is Ready for a call that ends with the refusal, so that policies can count it.
-func (c *chain) look() error {
+func (c *chain) look(ctx context.Context) error {
 	for _, p := range c.policies {
-		if err := look(p); err != nil {
+		if err := look(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -125,9 +132,9 @@ func ready(p Policy) error {
 }
 
 // look is ready, but p takes note of a refusal.
-func look(p Policy) error {
-	if l, ok := p.(interface{ look() error }); ok {
-		return l.look()
+func look(ctx context.Context, p Policy) error {
+	if l, ok := p.(interface{ look(context.Context) error }); ok {
+		return l.look(ctx)
 	}
 	return ready(p)
 }

@@ -35,13 +35,10 @@ func newTimeline(c *Clock) timeline { return timeline{clock: c, base: time.Now()
 
 // now returns the time, coarse if there is a Clock. It may be 5 ms behind exact, on the same goroutine too.
 func (t *timeline) now() int64 {
-	if t.clock == nil {
-		return int64(time.Since(t.base))
+	if c := t.clock; c != nil && !c.closed.Load() {
+		return c.inner.Coarse()
 	}
-	if t.clock.closed.Load() {
-		return t.clock.inner.Now()
-	}
-	return t.clock.inner.Coarse()
+	return t.exact()
 }
 
 // exact returns the time as exactly as the system can tell.

@@ -23,17 +23,22 @@ func DoValue[T any](ctx context.Context, p Policy, fn func(context.Context) (T, 
 	}
 	outcome := Failure // stands if fn does not return
 	defer func() { permit.Done(outcome) }()
-	if o, ok := p.(*once); ok {
+	if o, ok := p.(*once); ok && !Admitted(ctx, o) {
 		var end func()
 		ctx, end = WithPermit(ctx, o)
 		defer end()
 	}
-	if limit := permit.Limit(); limit > 0 {
+	limit := permit.Limit()
+	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrExecutionTimeout)
 		defer cancel()
 	}
 	v, err := fn(ctx)
-	outcome = permit.Outcome(ctx, err)
+	if err == nil && limit == 0 {
+		outcome = Success
+	} else {
+		outcome = permit.Outcome(ctx, err)
+	}
 	return v, err
 }

@@ -56,13 +56,24 @@ type once struct{ policy Policy }
 // Acquire asks the policy unless the work under ctx has its permit.
 func (o *once) Acquire(ctx context.Context) (Permit, error) {
 	if Admitted(ctx, o) {
-		return Permit{owner: nothing{}}, ctx.Err()
+		if err := ctx.Err(); err != nil {
+			return Permit{}, err
+		}
+		return Permit{owner: nothing{}}, nil
 	}
 	return o.policy.Acquire(ctx)
 }
 
 // Ready looks ahead as the policy does.
 func (o *once) Ready() error { return ready(o.policy) }
+
+// look passes work that has its permit.
+func (o *once) look(ctx context.Context) error {
+	if Admitted(ctx, o) {
+		return nil
+	}
+	return look(ctx, o.policy)
+}
 
 // Recoveries is that of the policy.
 func (o *once) Recoveries() uint64 { return recoveries(o.policy) }

@@ -44,7 +44,7 @@ func (d executionTimeout) Acquire(ctx context.Context) (Permit, error) {
 	if err := ctx.Err(); err != nil {
 		return Permit{}, err
 	}
-	return Permit{owner: nothing{}, limit: time.Duration(d)}, nil
+	return limitedPermit(time.Duration(d)), nil
 }
 
 // NewWaitTimeout returns a policy that bounds how long p, usually a [Chain] of several that wait, may take to admit: after
@@ -81,7 +81,7 @@ func (w *waitTimeout) Acquire(ctx context.Context) (Permit, error) {
 // Ready looks ahead as the policy does.
 func (w *waitTimeout) Ready() error { return ready(w.policy) }
 
-func (w *waitTimeout) look() error { return look(w.policy) }
+func (w *waitTimeout) look(ctx context.Context) error { return look(ctx, w.policy) }
 
 // Recoveries is that of the policy.
 func (w *waitTimeout) Recoveries() uint64 { return recoveries(w.policy) }

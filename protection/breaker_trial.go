@@ -1,0 +1,116 @@
+package protection
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/snowshed-go/snowshed/observe"
+)
+
+// maxTrials is how many trial calls may be out at once. Each was given up for the next one; more would only pile up on
+// a dependency that hangs.
+const maxTrials = 3
+
+// takeTrial reports whether the caller is the one that gets the trial which was due at next.
+func (g *generation) takeTrial(now, next int64, r *rules) bool {
+	if g.hang(now, next, r) || !g.nextTrial.CompareAndSwap(next, later(now, r.OpenFor)) {
+		return false
+	}
+	for {
+		n := g.trials.Load()
+		if n >= maxTrials {
+			return false
+		}
+		if g.trials.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// hang reports whether the trial that was due at next is not to be, since too many are out. It puts it off then.
+func (g *generation) hang(now, next int64, r *rules) bool {
+	if g.trials.Load() < maxTrials {
+		return false
+	}
+	if g.nextTrial.CompareAndSwap(next, later(now, r.OpenFor)) && g.hung.CompareAndSwap(false, true) {
+		g.b.events.put(r.Observer, r.alarm(observe.Raised, observe.Critical,
+			fmt.Sprintf("circuit breaker stays open: %d trial calls hang", maxTrials),
+			slog.Int("trials", maxTrials), slog.Duration("open", time.Duration(now-g.since))))
+	}
+	return true
+}
+
+// calm ends the alarm that trials hang, if it is on.
+func (g *generation) calm(r *rules) {
+	if g.hung.CompareAndSwap(true, false) {
+		g.b.events.put(r.Observer, r.alarm(observe.Cleared, observe.Info, "a trial call of the circuit breaker came back, or it has closed"))
+	}
+}
+
+// endTrial takes the outcome of a trial call.
+func (g *generation) endTrial(gr grant, o Outcome, now int64) {
+	b := g.b
+	r := b.rules.Load()
+	g.trials.Add(-1)
+	g.calm(r)
+	if b.current.Load() != g {
+		return
+	}
+	g.ring.Load().add(now, kind(o-Success))
+	took := time.Duration(now - gr.start)
+	switch {
+	case o == Success && took < r.CloseUnder:
+		b.become(g, r, func() (*generation, observe.Event) {
+			to := b.closed(r, now, "")
+			to.rampStart, to.rampEnd = now, now
+			if r.Ramp > 0 {
+				to.rampEnd = later(now, r.Ramp)
+			}
+			e := r.event(observe.BreakerClosed, "circuit breaker closed: the trial call succeeded")
+			e.Duration = took
+			return to, e
+		})
+	case o == Ignored:
+		// It decided nothing, so the next may start at once, unless it has.
+		g.nextTrial.CompareAndSwap(int64(gr.mark>>markBits), now) //nolint:gosec // as it was made
+	}
+}
+
+// refuse counts a call that may not start, and returns why; in shadow mode it lets the call pass all the same.
+func (g *generation) refuse(now int64, r *rules) (Permit, error) {
+	g.ring.Load().add(now, rejected)
+	if r.Shadow {
+		return Permit{owner: g, grant: grant{start: now, mark: markShadow}}, nil
+	}
+	return Permit{}, g.refusal(now, r)
+}
+
+// refusal returns the error of a call that may not start now. Those of one millisecond share it, so that a refusal costs
+// next to nothing.
+func (g *generation) refusal(now int64, r *rules) error {
+	next := g.nextTrial.Load()
+	switch {
+	case g.state == Closed:
+		next = g.rampStep(now)
+	case next <= now: // the trial that is due is not to be: see hang
+		next = later(now, r.OpenFor)
+	}
+	if e := g.last.Load(); e != nil && fresh(e, next, now) {
+		return e
+	}
+	e := &RejectedError{Name: r.Name, Policy: "breaker", Reason: ErrOpen}
+	if next != forever {
+		e.RetryAfter = time.Duration(next - now + int64(time.Millisecond) - 1).Truncate(time.Millisecond)
+	}
+	g.last.Store(e)
+	return e
+}
+
+// fresh reports whether a refusal made before says what one made now would.
+func fresh(e *RejectedError, next, now int64) bool {
+	if next == forever {
+		return e.RetryAfter == 0
+	}
+	return uint64(int64(e.RetryAfter)-(next-now)) < uint64(time.Millisecond) //nolint:gosec // below zero is too much as well
+}

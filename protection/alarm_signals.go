@@ -50,3 +50,38 @@ func (p *Pool) Signals() []Signal {
 		}},
 	}
 }
+
+// Signal returns the part of the calls in the breaker's window that failed or timed out, as a part of the ratio that would
+// trip it: a warning from 80 % of that ratio on, once there are enough calls to trip, and critical while the breaker is
+// open.
+func (b *Breaker) Signal() Signal {
+	return Signal{Source: b.rules.Load().Name, Cause: "failures", Read: func() Reading {
+		r, s := b.rules.Load(), b.Snapshot()
+		total, bad := s.Success+s.Failure+s.Timeout+s.Overdue, s.Failure+s.Timeout+s.Overdue
+		reading := Reading{
+			Warn: near, Critical: 1,
+			Message: fmt.Sprintf("%d of %d calls failed or timed out within %v", bad, total, r.Window),
+			Evidence: []slog.Attr{
+				slog.String("state", s.State.String()), slog.Float64("trip_ratio", r.FailureRatio), slog.Int("min_calls", r.MinCalls),
+				slog.Uint64("success", s.Success), slog.Uint64("failure", s.Failure), slog.Uint64("timeout", s.Timeout),
+				slog.Uint64("overdue", s.Overdue), slog.Uint64("slow", s.Slow), slog.Uint64("rejected", s.Rejected), slog.Duration("window", r.Window),
+			},
+		}
+		switch {
+		case s.State != Closed:
+			reading.Value, reading.Message = 1, "the circuit breaker is open: "+s.Reason
+		case total > uint64(r.MinCalls): //nolint:gosec // not negative: validated
+			reading.Value = min(float64(bad)/float64(total)/r.FailureRatio, 0.999) // it is not critical before it is open
+		}
+		return reading
+	}}
+}
+
+// Signals returns the signals of all islands: of their bulkheads and their breakers.
+func (s *Islands) Signals() []Signal {
+	signals := make([]Signal, 0, 2*len(s.order))
+	for _, l := range s.order {
+		signals = append(signals, l.bulkhead.Signal(), l.breaker.Signal())
+	}
+	return signals
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,6 +227,51 @@ func TestBulkheadSignal(t *testing.T) {
 			"[value=1 warn=0.8 critical=1 in_flight=8 slots=8 queued=2 max_queue=2 rejected=1]")
 		advance(time.Minute)
 	})
+}
+
+func TestBreakerSignal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker(t, protection.BreakerOptions{Name: "db"})
+		var log eventLog
+		a := newAlarms(t, &log, b.Signal())
+		calls(t, b, 15, protection.Success)
+		calls(t, b, 5, protection.Failure)
+		calls(t, b, 4, protection.Timeout)
+		a.Check()
+		assert.Equal(t, len(log.told()), 0, "9 of 24 is 75 % of the way to half")
+		calls(t, b, 1, protection.Timeout)
+		a.Check()
+		assert.Equal(t, log.told(), []told{{observe.Raised, observe.Warn}}, "10 of 25 is 80 %")
+		calls(t, b, 5, protection.Failure)
+		a.Check()
+		assert.Equal(t, len(log.told()), 1, "15 of 30 has not tripped")
+		assert.Equal(t, b.State(), protection.Closed)
+		calls(t, b, 1, protection.Failure)
+		a.Check()
+		assert.Equal(t, log.told()[1:], []told{{observe.Raised, observe.Critical}})
+		evidence := slog.GroupValue(log.all()[0].Alarm.Evidence...).String()
+		assert.True(t, strings.Contains(evidence, "state=closed trip_ratio=0.5 min_calls=20 success=15 failure=5 timeout=5"), evidence)
+	})
+}
+
+func TestBreakerSignalNeedsEnoughCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker(t, protection.BreakerOptions{Name: "db"})
+		calls(t, b, 20, protection.Failure)
+		assert.Equal(t, b.Signal().Read().Value, 0.0)
+	})
+}
+
+func TestIslandsSignals(t *testing.T) {
+	t.Parallel()
+	signals := newIslands(t, "").Signals()
+	var names []string //nolint:prealloc // a handful
+	for _, s := range signals {
+		names = append(names, s.Source+" "+s.Cause)
+	}
+	assert.Equal(t, names, []string{"shop/core full", "shop/core failures", "shop/ads full", "shop/ads failures"})
 }
 
 func TestPoolSignals(t *testing.T) {

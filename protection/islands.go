@@ -117,6 +117,15 @@ func (s *Islands) Acquire(ctx context.Context) (Permit, error) {
 	return l.policy.Acquire(ctx)
 }
 
+// look lets a chain around the islands see that the one of ctx's class would refuse, before anybody queues.
+func (s *Islands) look(ctx context.Context) error {
+	l, err := s.find(Class(ctx))
+	if err != nil {
+		return err
+	}
+	return look(ctx, l.policy)
+}
+
 // Isolate returns the policy of one class, for callers that know theirs without a ctx, or an error when there is no such
 // class and no default.
 func (s *Islands) Isolate(class string) (Policy, error) {

@@ -103,6 +103,27 @@ func TestIslandOfAnUnknownClass(t *testing.T) {
 	assert.Equal(t, protection.Class(protection.WithClass(t.Context(), "core")), "core")
 }
 
+func TestChainLooksAtTheIslandOfTheClass(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newIslands(t, "")
+		calls(t, island(t, s, "ads"), 21, protection.Failure)
+		queue := newBulkhead(t, protection.BulkheadOptions{MaxConcurrent: 1, MaxQueue: 1})
+		held := acquire(t, queue)
+		c := protection.Chain(queue, s)
+		start := time.Now()
+		_, err := c.Acquire(protection.WithClass(t.Context(), "ads"))
+		assert.ErrorIs(t, err, protection.ErrOpen)
+		_, err = c.Acquire(protection.WithClass(t.Context(), "news"))
+		assert.ErrorIs(t, err, protection.ErrNoIsland)
+		assert.Equal(t, time.Since(start), 0, "without queueing")
+		held.Done(protection.Success)
+		permit, err := c.Acquire(protection.WithClass(t.Context(), "core"))
+		assert.NoError(t, err)
+		permit.Done(protection.Success)
+	})
+}
+
 func TestIslandInnerPolicyIsAsked(t *testing.T) {
 	t.Parallel()
 	s, err := protection.NewIslands(protection.IslandsOptions{Islands: []protection.IslandOptions{{

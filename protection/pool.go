@@ -28,11 +28,12 @@ type Pool struct {
 	queue   waitQueue
 	tasks   map[*waiter]*task // those in the queue
 	running int
-	alive   int // goroutines: workers, and a watch on zombies
+	alive   int // workers
 	closed  bool
 
 	zombies zombies
 	refused uint64
+	events  mailbox
 }
 
 // PanicError is the error of a task that panicked or called runtime.Goexit, with the value and the stack.

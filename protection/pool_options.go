@@ -25,7 +25,7 @@ type PoolOptions struct {
 	MaxWait  time.Duration // the longest wait in the queue; default 1 s
 	Timeout  time.Duration // the longest run of a task that its caller waits for; default 0: as long as the caller's ctx allows
 
-	Observer observe.Observer // is told, outside of all locks, when zombies stay and when they have gone; nil for none
+	Observer observe.Observer // is told, in order, on a goroutine of their own, of zombies that stay and have gone, and of panics in them; nil for none
 }
 
 // withDefaults returns o with its defaults filled in, or an error that names the field.

@@ -29,7 +29,7 @@ func (p *Pool) worker() {
 	returned = true
 }
 
-// gone notes the end of one of the pool's goroutines, under the lock.
+// gone notes the end of a worker, under the lock.
 func (p *Pool) gone() {
 	p.alive--
 	if p.alive == 0 {
@@ -100,17 +100,16 @@ func (p *Pool) execute(t *task) {
 func (p *Pool) end(t *task) {
 	defer t.cancel() // after the end is known: its caller takes a ctx that ends for the timeout
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.running--
 	if t.abandoned {
 		p.zombieEnds()
+		if failed, ok := t.result.(*PanicError); ok { //nolint:errorlint // made here, never wrapped
+			p.events.put(p.opt.Observer, observe.Event{
+				Kind: observe.Panicked, Level: observe.Critical, Source: p.opt.Name, Err: failed,
+				Message: "a task panicked after its caller had left",
+			})
+		}
 	}
 	close(t.ended)
-	p.mu.Unlock()
-	p.tellZombies()
-	if failed, ok := t.result.(*PanicError); ok && t.abandoned { //nolint:errorlint // made here, never wrapped
-		observe.Emit(p.opt.Observer, observe.Event{
-			Kind: observe.Panicked, Level: observe.Critical, Source: p.opt.Name, Err: failed,
-			Message: "a task panicked after its caller had left",
-		})
-	}
 }

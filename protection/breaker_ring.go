@@ -99,7 +99,7 @@ func (r *ring) copyTo(to *ring, now int64) {
 	for step := max(0, now/r.width-buckets+1); step <= now/r.width; step++ {
 		for l := range r.lanes {
 			for k := range kinds {
-				at := step * r.width / to.width
+				at := to.step(min(now, (step+1)*r.width-1))
 				n := r.lanes[l].cells[step%buckets][k].at(uint32(step))           //nolint:gosec // as above
 				to.lanes[l%len(to.lanes)].cells[at%buckets][k].add(uint32(at), n) //nolint:gosec // as above
 			}

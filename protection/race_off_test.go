@@ -1,0 +1,5 @@
+//go:build !race
+
+package protection
+
+const raceEnabled = false

@@ -119,7 +119,7 @@ func TestTokenBucketHoldsItsRateTokenByToken(t *testing.T) {
 			b := newBucket(t, protection.TokenBucketOptions{Rate: rate, Burst: 1})
 			calls(t, b, 1, protection.Success)
 			start := time.Now()
-			const n = 20_000
+			const n = 2000
 			for range n {
 				advance(refused(t, b, protection.ErrLimited).RetryAfter)
 				calls(t, b, 1, protection.Success)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -116,7 +117,7 @@ func BenchmarkBreakerAdmitted(b *testing.B) {
 // BenchmarkBreakerFailed is the dear path: each failure looks whether it was one too many.
 func BenchmarkBreakerFailed(b *testing.B) {
 	ctx := context.Background()
-	breaker := benchBreaker(b, protection.BreakerOptions{MinCalls: 1 << 40})
+	breaker := benchBreaker(b, protection.BreakerOptions{MinCalls: math.MaxInt})
 	spread(b, 1, func() {
 		if permit, err := breaker.Acquire(ctx); err == nil {
 			permit.Done(protection.Failure)
@@ -146,7 +147,9 @@ func BenchmarkBreakerSnapshot(b *testing.B) {
 
 func BenchmarkChainAdmitted(b *testing.B) {
 	ctx := context.Background()
-	bucket, err1 := protection.NewTokenBucket(protection.TokenBucketOptions{Rate: 1e9})
+	clock := protection.NewClock()
+	defer clock.Close()
+	bucket, err1 := protection.NewTokenBucket(protection.TokenBucketOptions{Rate: math.Inf(1), Clock: clock})
 	bulkhead, err2 := protection.NewBulkhead(protection.BulkheadOptions{MaxConcurrent: 1000})
 	if err := errors.Join(err1, err2); err != nil {
 		b.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -132,7 +133,7 @@ func TestBreakerStuckListenerCostsBoundedMemory(t *testing.T) {
 		})})
 		const events = 10_000
 		for i := range events {
-			b.ForceOpen(fmt.Sprint(i), time.Time{})
+			b.ForceOpen(strconv.Itoa(i), time.Time{})
 		}
 		close(stuck)
 		synctest.Wait()

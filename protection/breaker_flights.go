@@ -47,7 +47,7 @@ func (f *flights) enter(now int64) {
 			f.older.Add(1) // the clock was read long ago
 			return
 		case c.v.CompareAndSwap(v, uint64(step)<<countBits|1):
-			f.older.Add(int64(v & countMask)) //nolint:gosec // masked
+			f.older.Add(int64(v & countMask))
 			return
 		}
 	}
@@ -77,8 +77,8 @@ func (f *flights) overdue(now int64) uint64 {
 		age := int32(uint32(now/f.width) - uint32(v>>countBits)) //nolint:gosec // as above
 		end := (now/f.width - int64(age) + 1) * f.width
 		if age >= 0 && end <= now-f.limit {
-			n += int64(v & countMask) //nolint:gosec // masked
+			n += int64(v & countMask)
 		}
 	}
-	return uint64(max(n, 0)) //nolint:gosec // not negative
+	return uint64(max(n, 0))
 }

@@ -1,9 +1,9 @@
 package protection
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -178,20 +178,13 @@ func (m *modelBreaker) done(p modelPermit, o Outcome, now int64) {
 	}
 }
 
-// pair is an admission by both.
-type pair struct {
-	permit Permit
-	model  modelPermit
-}
-
 // TestBreakerDoesWhatTheModelDoes takes random steps of calls, results and time, and compares after each.
 func TestBreakerDoesWhatTheModelDoes(t *testing.T) {
 	t.Parallel()
 	steps := 1_000_000
-	if testing.Short() || raceEnabled {
+	if testing.Short() || RaceEnabled {
 		steps = 50_000
 	}
-
 	variants := []BreakerOptions{
 		{MinCalls: 5, Window: 100 * ms, OpenFor: 30 * ms, CloseUnder: 5 * ms, FailureRatio: 0.5},
 		{MinCalls: 5, Window: 100 * ms, OpenFor: 30 * ms, CloseUnder: 5 * ms, FailureRatio: 1, Ramp: 60 * ms},
@@ -200,98 +193,132 @@ func TestBreakerDoesWhatTheModelDoes(t *testing.T) {
 		{MinCalls: 4, Window: 100 * ms, OpenFor: 10 * ms, CloseUnder: 20 * ms, FailureRatio: 0.5, OverdueAfter: 16 * ms, SlowAfter: 8 * ms, SlowRatio: 0.5, Ramp: 30 * ms, Shadow: true},
 	}
 	for i, o := range variants {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
-			walk(t, o, steps/len(variants), uint64(i)) //nolint:gosec // small
+			b, err := NewBreaker(o)
+			assert.NoError(t, err)
+			start := b.current.Load().since
+			w := &walker{
+				rnd: rand.New(rand.NewPCG(uint64(i), 1)), b: b, m: modelBreaker{o: o, since: start}, now: start, health: 0.5,
+			}
+			trips, closes := 0, 0
+			for w.step = range steps / len(variants) {
+				wasOpen := w.m.open
+				w.walk(t)
+				w.compare(t)
+				switch {
+				case w.m.open && !wasOpen:
+					trips++
+				case wasOpen && !w.m.open:
+					closes++
+				}
+			}
+			t.Logf("%d steps, %d trips, %d closes", w.step+1, trips, closes)
+			assert.True(t, trips > w.step/2000 && closes > w.step/2000, "the walk goes where it matters")
 		})
 	}
 }
 
-func walk(t *testing.T, o BreakerOptions, steps int, seed uint64) {
-	t.Helper()
-	rnd := rand.New(rand.NewPCG(seed, 1))
-	b, err := NewBreaker(o)
-	assert.NoError(t, err)
-	now := b.current.Load().since
-	m := modelBreaker{o: o, since: now}
-	var out []pair
-	var trips, closes int
-	health := 0.5 // of the dependency
-	for step := range steps {
-		wasOpen := m.open
-		switch dice := rnd.IntN(100); {
-		case dice < 30:
-			now += rnd.Int64N(int64(o.Window) / 50)
-		case dice < 32:
-			now += rnd.Int64N(int64(o.OpenFor) * 2)
-		case dice == 32 && rnd.IntN(10) == 0:
-			now += rnd.Int64N(int64(o.Window) * 3)
-		case dice == 33:
-			health = []float64{0, 0, 0.3, 0.7, 1, 1}[rnd.IntN(6)]
-		case dice < 65 && len(out) < 60:
-			permit, err := b.acquire(now)
-			model, ok := m.acquire(now)
-			if (err == nil) != ok {
-				t.Fatalf("step %d at %v: admitted %v, want %v", step, time.Duration(now), err == nil, ok)
-			}
-			if err == nil {
-				out = append(out, pair{permit, model})
-			} else if e := err.(*RejectedError); m.open && (e.RetryAfter-time.Duration(m.nextTrial-now) < 0 || e.RetryAfter-time.Duration(m.nextTrial-now) >= ms) { //nolint:errorlint // nothing else
-				t.Fatalf("step %d: retry after %v, want %v", step, e.RetryAfter, time.Duration(m.nextTrial-now))
-			}
-		case dice < 96 && len(out) > 0:
-			i := rnd.IntN(len(out))
-			if dice%3 == 0 {
-				i = len(out) - 1
-			}
-			p := &out[i]
-			outcome := Success
-			if rnd.Float64() > health {
-				outcome = []Outcome{Failure, Timeout, Failure, Timeout, Ignored}[rnd.IntN(5)]
-			}
-			g := p.permit.owner.(*generation)
-			if p.model.trial {
-				g.endTrial(p.permit.grant, outcome, now)
-			} else {
-				g.endCall(p.permit.grant, outcome, now)
-			}
-			m.done(p.model, outcome, now)
-			out = slices.Delete(out, i, i+1)
-		case dice == 96 && rnd.IntN(200) == 0:
-			m.begin(now, true)
-			m.nextTrial = now + int64(ms)
-			assert.True(t, b.become(b.current.Load(), b.rules.Load(), forceOpenAt(b, now, int64(ms))))
-		case dice == 97 && rnd.IntN(200) == 0:
-			m.begin(now, false)
-			m.held = now + int64(o.Window)/2
-			held := m.held
-			assert.True(t, b.become(b.current.Load(), b.rules.Load(), forceClosedAt(b, now, held)))
-		default:
-			// Looking changes nothing but the time of the next look at what hangs.
-			refuses := m.open && !o.Shadow && (now < m.nextTrial || m.trials == 3)
-			if got := b.ready(now); (got != nil) != refuses {
-				t.Fatalf("step %d: Ready is %v, want a refusal: %v", step, got, refuses)
-			}
-		}
-		switch {
-		case m.open && !wasOpen:
-			trips++
-		case wasOpen && !m.open:
-			closes++
-		}
-		compare(t, step, b.snapshot(now), &m, now)
-	}
-	t.Logf("%d steps, %d trips, %d closes, %d calls out", steps, trips, closes, len(out))
-	assert.True(t, trips > steps/2000 && closes > steps/2000, "the walk goes where it matters")
+// walker takes the same steps with a breaker and with the model.
+type walker struct {
+	rnd    *rand.Rand
+	step   int
+	now    int64
+	health float64 // of the dependency: the part of its calls that succeed
+	b      *Breaker
+	m      modelBreaker
+	out    []pair
 }
 
-func compare(t *testing.T, step int, got BreakerSnapshot, m *modelBreaker, now int64) {
+// pair is an admission by both.
+type pair struct {
+	permit Permit
+	model  modelPermit
+}
+
+func (w *walker) walk(t *testing.T) {
 	t.Helper()
-	c := m.counts(now)
+	o := &w.m.o
+	switch dice := w.rnd.IntN(1000); {
+	case dice < 300:
+		w.now += w.rnd.Int64N(int64(o.Window) / 50)
+	case dice < 320:
+		w.now += w.rnd.Int64N(int64(o.OpenFor) * 2)
+	case dice < 321:
+		w.now += w.rnd.Int64N(int64(o.Window) * 3)
+	case dice < 330:
+		w.health = []float64{0, 0, 0.3, 0.7, 1, 1}[w.rnd.IntN(6)]
+	case dice < 650 && len(w.out) < 60:
+		w.acquire(t)
+	case dice < 970 && len(w.out) > 0:
+		w.done()
+	case dice == 970 && w.rnd.IntN(20) == 0:
+		w.m.begin(w.now, true)
+		w.m.nextTrial = w.now + int64(ms)
+		w.become(t, func(r *rules) *generation { return w.b.open(r, w.now, w.m.nextTrial, "forced") })
+	case dice == 971 && w.rnd.IntN(20) == 0:
+		w.m.begin(w.now, false)
+		w.m.held = w.now + int64(o.Window)/2
+		w.become(t, func(r *rules) *generation {
+			g := w.b.closed(r, w.now, "forced")
+			g.held = w.m.held
+			return g
+		})
+	default: // a look changes nothing
+		refuses := w.m.open && !o.Shadow && (w.now < w.m.nextTrial || w.m.trials == 3)
+		assert.Equal(t, w.b.ready(w.now) != nil, refuses, "Ready at step ", w.step)
+	}
+}
+
+func (w *walker) become(t *testing.T, next func(*rules) *generation) {
+	t.Helper()
+	r := w.b.rules.Load()
+	assert.True(t, w.b.become(w.b.current.Load(), r, func() (*generation, observe.Event) { return next(r), observe.Event{} }))
+}
+
+func (w *walker) acquire(t *testing.T) {
+	t.Helper()
+	permit, err := w.b.acquire(w.now)
+	model, ok := w.m.acquire(w.now)
+	assert.Equal(t, err == nil, ok, "admitted at step ", w.step)
+	if err == nil {
+		w.out = append(w.out, pair{permit, model})
+		return
+	}
+	if w.m.open {
+		late := assert.ErrorAs[*RejectedError](t, err).RetryAfter - time.Duration(w.m.nextTrial-w.now)
+		assert.True(t, late >= 0 && late < ms, "RetryAfter at step ", w.step, " is wrong by ", late)
+	}
+}
+
+func (w *walker) done() {
+	i := w.rnd.IntN(len(w.out))
+	if w.rnd.IntN(3) == 0 {
+		i = len(w.out) - 1 // quick ones, so that trials succeed
+	}
+	p := &w.out[i]
+	outcome := Success
+	if w.rnd.Float64() > w.health {
+		outcome = []Outcome{Failure, Timeout, Failure, Timeout, Ignored}[w.rnd.IntN(5)]
+	}
+	g := p.permit.owner.(*generation)
+	if p.model.trial {
+		g.endTrial(p.permit.grant, outcome, w.now)
+	} else {
+		g.endCall(p.permit.grant, outcome, w.now)
+	}
+	w.m.done(p.model, outcome, w.now)
+	w.out = slices.Delete(w.out, i, i+1)
+}
+
+func (w *walker) compare(t *testing.T) {
+	t.Helper()
+	got, m := w.b.snapshot(w.now), &w.m
+	c := m.counts(w.now)
 	want := BreakerSnapshot{
-		For: time.Duration(now - m.since), Reason: got.Reason, Share: m.share(now),
+		For: time.Duration(w.now - m.since), Reason: got.Reason, Share: m.share(w.now),
 		Success: c[success], Failure: c[failure], Timeout: c[timeout], Slow: c[slow], Cancelled: c[cancelled], Rejected: c[rejected],
-		Overdue: m.overdue(now), Trials: m.trials, Recoveries: m.recoveries,
+		Overdue: m.overdue(w.now), Trials: m.trials, Recoveries: m.recoveries,
 	}
 	switch {
 	case m.open && m.trials > 0:
@@ -300,20 +327,6 @@ func compare(t *testing.T, step int, got BreakerSnapshot, m *modelBreaker, now i
 		want.State = Open
 	}
 	if got != want {
-		t.Fatalf("step %d at %v:\n got %+v\nwant %+v", step, time.Duration(now), got, want)
-	}
-}
-
-func forceOpenAt(b *Breaker, now, wait int64) func() (*generation, observe.Event) {
-	return func() (*generation, observe.Event) {
-		return b.open(b.rules.Load(), now, now+wait, "forced"), observe.Event{}
-	}
-}
-
-func forceClosedAt(b *Breaker, now, held int64) func() (*generation, observe.Event) {
-	return func() (*generation, observe.Event) {
-		g := b.closed(b.rules.Load(), now, "forced")
-		g.held = held
-		return g, observe.Event{}
+		t.Fatalf("step %d at %v:\n got %+v\nwant %+v", w.step, time.Duration(w.now), got, want)
 	}
 }

@@ -51,7 +51,7 @@ type lane struct {
 func newRing(window time.Duration, lanes int) *ring {
 	n := bits.Len(uint(lanes - 1))
 	width := max(int64(window)/buckets, int64(time.Millisecond))
-	return &ring{width: width, part: math.MaxUint64 / uint64(width), lanes: make([]lane, 1<<n), shift: 64 - n} //nolint:gosec // not negative
+	return &ring{width: width, part: math.MaxUint64 / uint64(width), lanes: make([]lane, 1<<n), shift: 64 - n}
 }
 
 // enoughLanes returns one for each processor, within reason: more would only make sums dearer.
@@ -152,5 +152,5 @@ func (c *cell) at(step uint32) uint32 {
 	if uint32(v>>countBits) != step {
 		return 0
 	}
-	return uint32(v & countMask) //nolint:gosec // masked
+	return uint32(v & countMask)
 }

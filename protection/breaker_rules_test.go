@@ -1,6 +1,7 @@
 package protection_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -136,7 +137,7 @@ func TestBreakerOverdueCallsAreCountedOverManySteps(t *testing.T) {
 
 func TestBreakerOverdueConcurrently_stress(t *testing.T) {
 	t.Parallel()
-	b := newBreaker(t, protection.BreakerOptions{OverdueAfter: 8 * time.Millisecond, MinCalls: 1 << 40})
+	b := newBreaker(t, protection.BreakerOptions{OverdueAfter: 8 * time.Millisecond, MinCalls: math.MaxInt})
 	together(8, func(int) {
 		for range 20_000 {
 			permit := acquire(t, b)

@@ -37,7 +37,7 @@ func TestGoodTrialClosesWhileAHundredCancel_stress(t *testing.T) {
 			})
 			assert.Equal(t, b.State(), protection.Closed)
 		}
-		assert.Equal(t, b.Recoveries(), uint64(rounds)) //nolint:gosec // small
+		assert.Equal(t, b.Recoveries(), uint64(rounds))
 	})
 }
 

@@ -73,7 +73,7 @@ func (g *generation) endTrial(gr grant, o Outcome, now int64) {
 		})
 	case o == Ignored:
 		// It decided nothing, so the next may start at once, unless it has.
-		g.nextTrial.CompareAndSwap(int64(gr.mark>>markBits), now) //nolint:gosec // as it was made
+		g.nextTrial.CompareAndSwap(int64(gr.mark>>markBits), now)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestBreakerAtMostThreeTrialsAreOut(t *testing.T) {
 				}
 				for range 20 {
 					advance(5 * time.Second)
-					assert.Equal(t, b.Ready().(*protection.RejectedError).RetryAfter, 5*time.Second)
+					assert.Equal(t, assert.ErrorAs[*protection.RejectedError](t, b.Ready()).RetryAfter, 5*time.Second)
 					assert.Equal(t, refused(t, p, protection.ErrOpen).RetryAfter, 5*time.Second)
 				}
 				assert.Equal(t, r.told(), []observe.Kind{observe.BreakerOpened, observe.Alarm}, "one alarm")

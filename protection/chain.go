@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -16,11 +15,18 @@ import (
 // queues for what would be refused in the end. List a breaker last: then nothing after it can waste its trial call.
 // Nil policies are left out, and an empty chain admits everything. Admission allocates nothing. Safe for concurrent use.
 func Chain(policies ...Policy) Policy {
-	return &chain{policies: slices.DeleteFunc(slices.Clone(policies), func(p Policy) bool { return p == nil })}
+	c := &chain{policies: slices.DeleteFunc(slices.Clone(policies), func(p Policy) bool { return p == nil })}
+	for _, p := range c.policies {
+		if l := lookerOf(p); l != nil {
+			c.lookers = append(c.lookers, l)
+		}
+	}
+	return c
 }
 
 type chain struct {
 	policies []Policy
+	lookers  []looker  // those of the policies that can look ahead
 	free     sync.Pool // of *held
 }
 
@@ -28,9 +34,8 @@ type chain struct {
 // one use from those of another.
 type held struct {
 	chain   *chain
-	lap     atomic.Uint64
-	permits []Permit      // as many as were acquired
-	least   time.Duration // of their limits; 0 if none has one
+	lap     uint64
+	permits []Permit // as many as were acquired
 }
 
 // Acquire takes a permit of every policy, or of none.
@@ -38,11 +43,11 @@ func (c *chain) Acquire(ctx context.Context) (Permit, error) {
 	if err := c.look(ctx); err != nil {
 		return Permit{}, err
 	}
-	h, _ := c.free.Get().(*held)
-	if h == nil {
+	h, ok := c.free.Get().(*held)
+	if !ok {
 		h = &held{chain: c, permits: make([]Permit, 0, len(c.policies))}
 	}
-	all := Permit{owner: h, grant: grant{mark: h.lap.Load()}}
+	all := Permit{owner: h, grant: grant{mark: h.lap}}
 	admitted := false
 	defer func() { // also when a policy of the caller's own panics
 		if !admitted {
@@ -54,9 +59,6 @@ func (c *chain) Acquire(ctx context.Context) (Permit, error) {
 		if err != nil {
 			return Permit{}, err
 		}
-		if limit := permit.Limit(); limit > 0 && (h.least == 0 || limit < h.least) {
-			h.least = limit
-		}
 		h.permits = append(h.permits, permit)
 	}
 	admitted = true
@@ -65,27 +67,33 @@ func (c *chain) Acquire(ctx context.Context) (Permit, error) {
 
 // end ends the permits, the innermost first.
 func (h *held) end(g grant, o Outcome) {
-	if !h.lap.CompareAndSwap(g.mark, g.mark+1) {
+	if h.lap != g.mark {
 		return // a copy of a permit that was ended: these are another's permits by now
 	}
+	h.lap++
 	for i := range slices.Backward(h.permits) {
 		h.permits[i].Done(o)
 	}
-	h.permits, h.least = h.permits[:0], 0
+	h.permits = h.permits[:0]
 	h.chain.free.Put(h)
 }
 
 // limit is the least of the permits' limits.
-func (h *held) limit(g grant) time.Duration {
-	if h.lap.Load() != g.mark {
+func (h *held) limit(g grant) (least time.Duration) {
+	if h.lap != g.mark {
 		return 0
 	}
-	return h.least
+	for i := range h.permits {
+		if limit := h.permits[i].Limit(); limit > 0 && (least == 0 || limit < least) {
+			least = limit
+		}
+	}
+	return least
 }
 
 // verdict is that of the innermost policy that has one.
 func (h *held) verdict(ctx context.Context, g grant, limit time.Duration, err error) Outcome {
-	if h.lap.Load() == g.mark {
+	if h.lap == g.mark {
 		for i := range slices.Backward(h.permits) {
 			if j, ok := h.permits[i].owner.(judge); ok {
 				return j.verdict(ctx, h.permits[i].grant, limit, err)
@@ -107,8 +115,8 @@ func (c *chain) Ready() error {
 
 // look is Ready for a call that ends with the refusal, so that policies can count it.
 func (c *chain) look(ctx context.Context) error {
-	for _, p := range c.policies {
-		if err := look(ctx, p); err != nil {
+	for _, l := range c.lookers {
+		if err := l.look(ctx); err != nil {
 			return err
 		}
 	}
@@ -131,12 +139,34 @@ func ready(p Policy) error {
 	return nil
 }
 
+// looker is a policy that can tell that it would refuse, and takes note that the call ends there if it does.
+type looker interface {
+	look(ctx context.Context) error
+}
+
+// lookerOf returns how p looks ahead, nil if it cannot.
+func lookerOf(p Policy) looker {
+	switch p := p.(type) {
+	case looker:
+		return p
+	case interface{ Ready() error }:
+		return readyLooker{p}
+	default:
+		return nil
+	}
+}
+
+// readyLooker is for policies of others.
+type readyLooker struct{ policy interface{ Ready() error } }
+
+func (r readyLooker) look(context.Context) error { return r.policy.Ready() }
+
 // look is ready, but p takes note of a refusal.
 func look(ctx context.Context, p Policy) error {
-	if l, ok := p.(interface{ look(context.Context) error }); ok {
+	if l := lookerOf(p); l != nil {
 		return l.look(ctx)
 	}
-	return ready(p)
+	return nil
 }
 
 func recoveries(p Policy) uint64 {

@@ -77,7 +77,7 @@ func (g *Group[K]) Get(key K) *Breaker {
 
 // add makes the key's breaker, unless there is no place.
 func (g *Group[K]) add(key K, now int64) *member {
-	if key != key { //nolint:gocritic,staticcheck // a NaN: no map ever finds it again
+	if key != key { //nolint:gocritic // a NaN: no map ever finds it again
 		return nil
 	}
 	name := g.opt.Breaker.Name

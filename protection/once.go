@@ -16,19 +16,27 @@ type admission struct {
 	outer  *admission // of other policies
 }
 
+// innermost returns nil if there is none.
+func innermost(ctx context.Context) *admission {
+	a, ok := ctx.Value(admissionKey{}).(*admission)
+	if !ok {
+		return nil
+	}
+	return a
+}
+
 // WithPermit returns a ctx that says that p has admitted the work under it, so that an inner gate of the same p, which
 // asks [Admitted], charges nothing again. Call end with the permit's Done: a ctx that outlives its permit admits nobody.
 // [Once] does all of it.
 func WithPermit(ctx context.Context, p Policy) (_ context.Context, end func()) {
-	outer, _ := ctx.Value(admissionKey{}).(*admission)
-	a := &admission{policy: p, outer: outer}
+	a := &admission{policy: p, outer: innermost(ctx)}
 	return context.WithValue(ctx, admissionKey{}, a), func() { a.ended.Store(true) }
 }
 
 // Admitted reports whether the work under ctx holds a permit of p, as [WithPermit] has noted it. A policy whose type
 // cannot be compared is never found.
 func Admitted(ctx context.Context, p Policy) bool {
-	a, _ := ctx.Value(admissionKey{}).(*admission)
+	a := innermost(ctx)
 	if a == nil || !reflect.ValueOf(p).Comparable() {
 		return false
 	}

@@ -37,7 +37,7 @@ func TestOnceAdmitsNobodyWhoseOuterPermitHasEnded(t *testing.T) {
 	guard := protection.Once(slots)
 	var kept context.Context
 	assert.NoError(t, protection.Do(t.Context(), guard, func(ctx context.Context) error {
-		kept = context.WithoutCancel(ctx)
+		kept = context.WithoutCancel(ctx) //nolint:fatcontext // to see what it is worth afterwards
 		assert.True(t, protection.Admitted(ctx, guard))
 		return nil
 	}))

@@ -2,4 +2,5 @@
 
 package protection
 
-const raceEnabled = true
+// RaceEnabled says whether the race detector is on, which makes everything some ten times slower.
+const RaceEnabled = true

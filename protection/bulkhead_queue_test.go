@@ -178,14 +178,16 @@ func TestBulkheadSlotThatComesWithTheCancelGoesToTheNext(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				permit, err := b.Acquire(ctx)
-				assert.Equal(t, err, context.Canceled)
-				assert.True(t, !permit.Done(protection.Success))
+				if err != nil {
+					assert.Equal(t, err, context.Canceled)
+				}
+				assert.Equal(t, permit.Done(protection.Success), err == nil) // it was quicker than the cancel
 			}()
 			synctest.Wait()
 			next := make(chan protection.Permit)
 			go func() { next <- acquire(t, b) }()
 			synctest.Wait()
-			held.Done(protection.Success) // the first has the slot, and has not woken up yet
+			held.Done(protection.Success) // the first has the slot, and most likely has not woken up yet
 			cancel()
 			permit := <-next
 			permit.Done(protection.Success)

@@ -156,11 +156,11 @@ func TestPoolCallerLeavesInEachPhase(t *testing.T) {
 func TestPoolTaskPastMaxWaitNeverRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPool(t, protection.PoolOptions{Workers: 1, MaxQueue: 5, MaxWait: 100 * time.Millisecond})
+		p := newPool(t, protection.PoolOptions{Workers: 1, MaxQueue: 100, MaxWait: 100 * time.Millisecond})
 		go func() { assert.NoError(t, p.Do(t.Context(), hang(100*time.Millisecond))) }()
 		synctest.Wait()
 		start := time.Now()
-		for range 3 { // the worker is free at the very instant at which they must leave
+		for range 100 { // the worker is free at the very instant at which they must leave
 			go func() {
 				err := p.Do(t.Context(), func(context.Context) error { t.Error("ran"); return nil })
 				assert.ErrorIs(t, err, protection.ErrWaitTimeout)
@@ -169,7 +169,7 @@ func TestPoolTaskPastMaxWaitNeverRuns(t *testing.T) {
 		}
 		advance(time.Second)
 		synctest.Wait()
-		assert.Equal(t, p.Stats(), protection.PoolStats{Workers: 1, Rejected: 3})
+		assert.Equal(t, p.Stats(), protection.PoolStats{Workers: 1, Rejected: 100})
 	})
 }
 
@@ -308,6 +308,19 @@ func TestPoolClose(t *testing.T) {
 			assert.Equal(t, time.Since(start), time.Second)
 		}
 		assert.NoError(t, p.Close(ctx), "nothing to wait for, whatever ctx")
+	})
+}
+
+func TestPoolCloseEndsIdleWorkers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, protection.PoolOptions{Workers: 3})
+		synctest.Wait()
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		assert.NoError(t, p.Close(ctx))
+		assert.Equal(t, time.Since(start), 0)
 	})
 }
 

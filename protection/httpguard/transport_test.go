@@ -202,7 +202,7 @@ func TestTransportUpgradeStaysWritable(t *testing.T) {
 
 func TestTransportBodyClosedWhileRead_stress(t *testing.T) {
 	t.Parallel()
-	bulkhead, err := protection.NewBulkhead(protection.BulkheadOptions{MaxConcurrent: 8, MaxQueue: 100})
+	bulkhead, err := protection.NewBulkhead(protection.BulkheadOptions{MaxConcurrent: 8, MaxQueue: 100, MaxWait: time.Minute})
 	assert.NoError(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(make([]byte, 1<<16))

@@ -34,7 +34,7 @@ func TestFlowOfAnyRateAndBurst_property(t *testing.T) {
 		if f.depth < 1 || f.depth > maxDepth || f.one < 1 || f.one > f.depth || f.shallow < 0 || f.shallow >= f.depth {
 			t.Fatalf("%+v", f)
 		}
-		if n := rapid.IntRange(1, burst).Draw(t, "n"); burst <= maxDepth && (f.cost(n) < f.one || f.cost(n) > f.depth) {
+		if n := rapid.IntRange(1, burst).Draw(t, "n"); int64(burst) <= maxDepth && (f.cost(n) < f.one || f.cost(n) > f.depth) {
 			t.Fatalf("%d of %d cost %d in %+v", n, burst, f.cost(n), f)
 		}
 		if burst < math.MaxInt && f.shift >= 0 && f.cost(burst+1) != 0 {

@@ -89,7 +89,10 @@ func TestAlarmOfASignalThatHoversIsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log eventLog
 		d := &dial{}
-		a := newAlarms(t, &log, d.signal())
+		a, err := protection.NewAlarms(protection.AlarmsOptions{
+			Signals: []protection.Signal{d.signal()}, Observer: &log, Every: -1, RemindIn: time.Hour,
+		})
+		assert.NoError(t, err)
 		for i := range 50 { // a little around the threshold; far below it, but never for long
 			d.value = []float64{80, 73, 79, 81, 10, 10, 10}[i%7]
 			a.Check()
@@ -99,7 +102,7 @@ func TestAlarmOfASignalThatHoversIsOne(t *testing.T) {
 		for range 100 { // below the threshold, not clearly
 			d.value = 73
 			a.Check()
-			advance(100 * time.Millisecond)
+			advance(time.Second)
 		}
 		assert.Equal(t, log.told(), []told{{observe.Raised, observe.Warn}})
 	})

@@ -148,6 +148,8 @@ func TestLeakyBucketThoseBehindACancelledCallerMoveUp(t *testing.T) {
 			cancel()
 			synctest.Wait()
 			assert.Equal(t, b.Queued(), 4)
+			advance(time.Second)
+			assert.Equal(t, l.served(), 5)
 			l.wg.Wait()
 			assert.Equal(t, l.errs[leaves], context.Canceled)
 			turn := 0

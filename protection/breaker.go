@@ -19,6 +19,7 @@ type Breaker struct {
 	current    atomic.Pointer[generation]
 	recoveries atomic.Uint64
 	lanes      int
+	member     bool // of a Group, which must know whether calls are in flight
 
 	transition sync.Mutex // keeps the order of events that of the generations; the state itself needs no lock
 	flightIDs  uint64     // of flights that Update has made; under transition
@@ -26,14 +27,16 @@ type Breaker struct {
 }
 
 // NewBreaker returns a closed breaker, or an error that names the option that cannot be.
-func NewBreaker(o BreakerOptions) (*Breaker, error) { return newBreaker(o, enoughLanes()) }
+func NewBreaker(o BreakerOptions) (*Breaker, error) {
+	return newBreaker(o, enoughLanes(), false)
+}
 
-func newBreaker(o BreakerOptions, lanes int) (*Breaker, error) {
+func newBreaker(o BreakerOptions, lanes int, member bool) (*Breaker, error) {
 	r, err := newRules(o)
 	if err != nil {
 		return nil, err
 	}
-	b := &Breaker{time: newTimeline(o.Clock), lanes: lanes}
+	b := &Breaker{time: newTimeline(o.Clock), lanes: lanes, member: member}
 	b.rules.Store(r)
 	b.current.Store(b.closed(r, b.time.exact(), ""))
 	return b, nil

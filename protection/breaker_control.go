@@ -67,7 +67,7 @@ func (b *Breaker) Update(o BreakerOptions) error {
 	}
 	if r.OverdueAfter != old.OverdueAfter {
 		var f *flights
-		if r.OverdueAfter > 0 {
+		if b.member || r.OverdueAfter > 0 {
 			f = newFlights(r.OverdueAfter)
 			b.flightIDs++
 			f.id = b.flightIDs

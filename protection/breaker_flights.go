@@ -11,18 +11,25 @@ const flightCells = 16
 // return. A call counts as overdue once it is older than the limit, at the latest an eighth of the limit later.
 type flights struct {
 	id       uint64
-	limit    int64
+	limit    int64        // 0: no call is ever overdue, only their number counts
 	width    int64        // of a step of time
 	nextLook atomic.Int64 // when the breaker counts again
-	cells    [flightCells]struct {
-		cell
-		_ [56]byte // of a cache line
-	}
-	older atomic.Int64 // calls whose cell is another step's by now; for a moment it may be too low
+	cells    []flightCell // none without a limit
+	older    atomic.Int64 // calls in no cell, or whose cell is another step's by now; for a moment it may be too low
+}
+
+type flightCell struct {
+	cell
+	_ [56]byte // of a cache line
 }
 
 func newFlights(limit time.Duration) *flights {
-	return &flights{limit: int64(limit), width: max(int64(limit)/8, int64(time.Millisecond))}
+	if limit == 0 {
+		f := &flights{}
+		f.nextLook.Store(forever)
+		return f
+	}
+	return &flights{limit: int64(limit), width: max(int64(limit)/8, int64(time.Millisecond)), cells: make([]flightCell, flightCells)}
 }
 
 // due reports whether it is time to look, to one caller of each step.
@@ -33,6 +40,10 @@ func (f *flights) due(now int64) bool {
 
 // enter counts a call that starts now.
 func (f *flights) enter(now int64) {
+	if f.limit == 0 {
+		f.older.Add(1)
+		return
+	}
 	step := uint32(now / f.width) //nolint:gosec // the lower half is what is wanted
 	c := &f.cells[now/f.width%flightCells]
 	for {
@@ -55,6 +66,10 @@ func (f *flights) enter(now int64) {
 
 // leave counts a call off that has started then.
 func (f *flights) leave(start int64) {
+	if f.limit == 0 {
+		f.older.Add(-1)
+		return
+	}
 	step := uint32(start / f.width) //nolint:gosec // as above
 	c := &f.cells[start/f.width%flightCells]
 	for {
@@ -71,6 +86,9 @@ func (f *flights) leave(start int64) {
 
 // overdue returns how many calls are out that have started longer ago than the limit.
 func (f *flights) overdue(now int64) uint64 {
+	if f.limit == 0 {
+		return 0
+	}
 	n := f.older.Load()
 	for i := range f.cells {
 		v := f.cells[i].v.Load()
@@ -81,4 +99,13 @@ func (f *flights) overdue(now int64) uint64 {
 		}
 	}
 	return uint64(max(n, 0))
+}
+
+// out returns how many calls are out, overdue or not.
+func (f *flights) out() int64 {
+	n := f.older.Load()
+	for i := range f.cells {
+		n += int64(f.cells[i].v.Load() & countMask)
+	}
+	return n
 }

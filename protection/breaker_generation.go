@@ -46,7 +46,7 @@ func markTrial(next int64) uint64 { return uint64(next)<<markBits | ofTrial } //
 func (b *Breaker) closed(r *rules, now int64, reason string) *generation {
 	g := &generation{b: b, state: Closed, since: now, reason: reason, held: math.MinInt64, rampEnd: math.MinInt64}
 	g.ring.Store(newRing(r.Window, b.lanes))
-	if r.OverdueAfter > 0 {
+	if b.member || r.OverdueAfter > 0 {
 		g.flights.Store(newFlights(r.OverdueAfter))
 	}
 	return g

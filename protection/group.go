@@ -19,9 +19,9 @@ type GroupOptions[K comparable] struct {
 const defaultMaxKeys = 1000
 
 // Group keeps a breaker for each key, such as a host, a tenant or a table, within a bound. When it is full, a new key takes
-// the place of one whose breaker is closed and has had nothing to count for a Window, and which nobody has asked for in
-// that time; an open breaker never goes. A key for which there is no place gets a breaker that all such keys share and
-// that refuses nothing, lest one key pay for another: it is in shadow mode. Safe for concurrent use.
+// the place of one whose breaker is closed, has no call in flight and has had nothing to count for a Window, and which
+// nobody has asked for in that time; an open breaker never goes. A key for which there is no place gets a breaker that all
+// such keys share and that refuses nothing, lest one key pay for another: it is in shadow mode. Safe for concurrent use.
 type Group[K comparable] struct {
 	opt      GroupOptions[K]
 	time     timeline
@@ -94,7 +94,7 @@ func (g *Group[K]) add(key K, now int64) *member {
 	}
 	o := g.opt.Breaker
 	o.Name = name
-	b, err := newBreaker(o, 1)
+	b, err := newBreaker(o, 1, true)
 	if err != nil {
 		return nil // cannot be: the options were good for the group
 	}
@@ -122,10 +122,11 @@ func (g *Group[K]) evict(now int64) bool {
 	return false
 }
 
-// clean reports whether the breaker is closed by itself and has nothing in its window.
+// clean reports whether the breaker, which is a member, is closed by itself, has nothing in its window, and nothing in
+// flight that will count.
 func (b *Breaker) clean(now int64) bool {
 	g := b.current.Load()
-	return g.state == Closed && now >= g.held && g.ring.Load().sum(b.time.now()) == counts{}
+	return g.state == Closed && now >= g.held && g.flights.Load().out() == 0 && g.ring.Load().sum(b.time.now()) == counts{}
 }
 
 // Len returns how many keys have a breaker of their own.

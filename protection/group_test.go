@@ -86,6 +86,22 @@ func TestGroupEvictsOnlyWhatIsClosedCleanAndIdle(t *testing.T) {
 			permit := acquire(t, b)
 			time.AfterFunc(11*time.Second, func() { permit.Done(protection.Failure) })
 		}, 12 * time.Second, false},
+		"a call is out": {func(t *testing.T, b *protection.Breaker) {
+			t.Helper()
+			permit := acquire(t, b)
+			time.AfterFunc(2*time.Hour, func() { permit.Done(protection.Failure) })
+		}, time.Hour, false},
+		"a call is out, after an update": {func(t *testing.T, b *protection.Breaker) {
+			t.Helper()
+			assert.NoError(t, b.Update(protection.BreakerOptions{OverdueAfter: time.Hour, MinCalls: 1}))
+			assert.NoError(t, b.Update(protection.BreakerOptions{}))
+			permit := acquire(t, b)
+			time.AfterFunc(2*time.Hour, func() { permit.Done(protection.Failure) })
+		}, time.Hour, false},
+		"a call was out": {func(t *testing.T, b *protection.Breaker) {
+			t.Helper()
+			calls(t, b, 100, protection.Success)
+		}, time.Hour, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

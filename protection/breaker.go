@@ -86,8 +86,10 @@ func (b *Breaker) ready(now int64) error {
 	if g.state == Closed || r.Shadow {
 		return nil
 	}
-	if now >= g.nextTrial.Load() && g.trials.Load() < maxTrials {
-		return nil
+	if now >= g.nextTrial.Load() {
+		if place, _ := g.trials.free(now, r); place != nil {
+			return nil
+		}
 	}
 	return g.refusal(now, r)
 }

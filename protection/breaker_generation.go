@@ -27,7 +27,7 @@ type generation struct {
 
 	// While open.
 	nextTrial atomic.Int64                  // when the next may start, whatever has become of the last: a hung trial wedges nothing
-	trials    atomic.Int32                  // how many are out
+	trials    trials                        // those that are out
 	hung      atomic.Bool                   // the alarm that too many are out is on
 	last      atomic.Pointer[RejectedError] // the refusal of this millisecond
 }
@@ -80,7 +80,7 @@ func (b *Breaker) become(from *generation, r *rules, next func() (*generation, o
 }
 
 func (g *generation) visible() State {
-	if g.state == Open && g.trials.Load() > 0 {
+	if g.state == Open && g.trials.out() > 0 {
 		return HalfOpen
 	}
 	return g.state

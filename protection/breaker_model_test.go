@@ -21,7 +21,7 @@ type modelBreaker struct {
 	since      int64
 	held       int64
 	nextTrial  int64
-	trials     int // out
+	trials     [3]int64 // places of those that are out: when the next was due after each; 0: free
 	rampStart  int64
 	rampEnd    int64
 	tickets    int
@@ -78,6 +78,21 @@ func (m *modelBreaker) begin(now int64, open bool) {
 	}
 }
 
+// place returns where a trial may go: a free place, or that of one that has not come back for ten times OpenFor after the
+// next was due.
+func (m *modelBreaker) place(now int64) int {
+	return slices.IndexFunc(m.trials[:], func(next int64) bool { return next == 0 || now-next >= 10*int64(m.o.OpenFor) })
+}
+
+func (m *modelBreaker) trialsOut() (n int) {
+	for _, next := range m.trials {
+		if next != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // judge trips if it must. The ratios of the test are halves and wholes, so that floats are exact.
 func (m *modelBreaker) judge(now int64) {
 	if m.open || now < m.held {
@@ -126,10 +141,11 @@ func (m *modelBreaker) acquire(now int64) (modelPermit, bool) {
 			return m.refuse(now)
 		}
 		m.nextTrial = now + int64(m.o.OpenFor)
-		if m.trials == 3 {
+		place := m.place(now)
+		if place < 0 {
 			return m.refuse(now)
 		}
-		m.trials++
+		m.trials[place] = m.nextTrial
 		p.trial, p.next = true, m.nextTrial
 		return p, true
 	}
@@ -152,7 +168,9 @@ func (m *modelBreaker) done(p modelPermit, o Outcome, now int64) {
 	}
 	m.past = append(m.past, modelResult{now, kind(o - 1)})
 	if p.trial {
-		m.trials--
+		if place := slices.Index(m.trials[:], p.next); place >= 0 {
+			m.trials[place] = 0
+		}
 		switch {
 		case o == Success && now-p.start < int64(m.o.CloseUnder):
 			m.begin(now, false)
@@ -265,7 +283,7 @@ func (w *walker) walk(t *testing.T) {
 			return g
 		})
 	default: // a look changes nothing
-		refuses := w.m.open && !o.Shadow && (w.now < w.m.nextTrial || w.m.trials == 3)
+		refuses := w.m.open && !o.Shadow && (w.now < w.m.nextTrial || w.m.place(w.now) < 0)
 		assert.Equal(t, w.b.ready(w.now) != nil, refuses, "Ready at step ", w.step)
 	}
 }
@@ -318,10 +336,10 @@ func (w *walker) compare(t *testing.T) {
 	want := BreakerSnapshot{
 		For: time.Duration(w.now - m.since), Reason: got.Reason, Share: m.share(w.now),
 		Success: c[success], Failure: c[failure], Timeout: c[timeout], Slow: c[slow], Cancelled: c[cancelled], Rejected: c[rejected],
-		Overdue: m.overdue(w.now), Trials: m.trials, Recoveries: m.recoveries,
+		Overdue: m.overdue(w.now), Trials: m.trialsOut(), Recoveries: m.recoveries,
 	}
 	switch {
-	case m.open && m.trials > 0:
+	case m.open && m.trialsOut() > 0:
 		want.State = HalfOpen
 	case m.open:
 		want.State = Open

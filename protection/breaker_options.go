@@ -15,7 +15,7 @@ type BreakerOptions struct {
 	FailureRatio float64       // trips when more than this part of the calls failed or timed out, 0 < r ≤ 1; default 0.5; 1 trips when every call did
 	MinCalls     int           // and only if the window holds more than this many judged calls; default 20
 	Window       time.Duration // how far back calls count, in ten steps of at least a millisecond; default 10 s
-	OpenFor      time.Duration // time from the trip to the first trial call, and from one trial's start to the next, whatever has become of it; default 5 s
+	OpenFor      time.Duration // time from the trip to the first trial call, and from one trial's start to the next, whatever has become of it, but that at most three are out; default 5 s
 	CloseUnder   time.Duration // a successful trial that took less closes the breaker, a slower one does not; default 250 ms
 	TrialTimeout time.Duration // the Limit of a trial call's permit; default OpenFor
 	Ramp         time.Duration // after a trial has closed it, admits 10, 25 and 50 % of the calls for a third of this time each; default 0: all at once

@@ -31,7 +31,7 @@ func (b *Breaker) snapshot(now int64) BreakerSnapshot {
 	s := BreakerSnapshot{
 		State: g.visible(), For: time.Duration(max(0, now-g.since)), Reason: g.reason, Share: int(g.share(now)), //nolint:gosec // at most 100
 		Success: n[success], Failure: n[failure], Timeout: n[timeout], Slow: n[slow], Cancelled: n[cancelled], Rejected: n[rejected],
-		Trials: int(g.trials.Load()), Recoveries: b.recoveries.Load(),
+		Trials: g.trials.out(), Recoveries: b.recoveries.Load(),
 	}
 	if f := g.flights.Load(); f != nil {
 		s.Overdue = f.overdue(now)

@@ -3,6 +3,7 @@ package protection
 import (
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/snowshed-go/snowshed/observe"
@@ -12,25 +13,66 @@ import (
 // a dependency that hangs.
 const maxTrials = 3
 
-// takeTrial reports whether the caller is the one that gets the trial which was due at next.
-func (g *generation) takeTrial(now, next int64, r *rules) bool {
-	if g.hang(now, next, r) || !g.nextTrial.CompareAndSwap(next, later(now, r.OpenFor)) {
-		return false
+// writeOff is after how many times the longest pause between trials one that has not come back loses its place: three whose
+// work ignores its ctx would otherwise keep the breaker open for ever.
+const writeOff = 10
+
+// trials are the places of the trial calls that are out. Each holds the time at which the trial after it was due, which no
+// two have in common; 0 is a free place.
+type trials [maxTrials]atomic.Int64
+
+// out returns how many are out.
+func (t *trials) out() (n int) {
+	for i := range t {
+		if t[i].Load() != 0 {
+			n++
+		}
 	}
+	return n
+}
+
+// free returns a place that may be taken, and what it holds.
+func (t *trials) free(now int64, r *rules) (place *atomic.Int64, held int64) {
+	for i := range t {
+		held = t[i].Load()
+		if held == 0 || (now-held)/writeOff >= int64(max(r.OpenFor, r.TrialTimeout)) {
+			return &t[i], held
+		}
+	}
+	return nil, 0
+}
+
+// take takes a place for a trial after which the next is due at the given time.
+func (t *trials) take(now, next int64, r *rules) bool {
 	for {
-		n := g.trials.Load()
-		if n >= maxTrials {
+		place, held := t.free(now, r)
+		if place == nil {
 			return false
 		}
-		if g.trials.CompareAndSwap(n, n+1) {
+		if place.CompareAndSwap(held, next) {
 			return true
 		}
 	}
 }
 
+// end gives back the place of the trial after which the next was due at the given time, unless it has lost it.
+func (t *trials) end(next int64) {
+	for i := range t {
+		if t[i].CompareAndSwap(next, 0) {
+			return
+		}
+	}
+}
+
+// takeTrial reports whether the caller is the one that gets the trial which was due at next.
+func (g *generation) takeTrial(now, next int64, r *rules) bool {
+	after := later(now, r.OpenFor)
+	return !g.hang(now, next, r) && g.nextTrial.CompareAndSwap(next, after) && g.trials.take(now, after, r)
+}
+
 // hang reports whether the trial that was due at next is not to be, since too many are out. It puts it off then.
 func (g *generation) hang(now, next int64, r *rules) bool {
-	if g.trials.Load() < maxTrials {
+	if place, _ := g.trials.free(now, r); place != nil {
 		return false
 	}
 	if g.nextTrial.CompareAndSwap(next, later(now, r.OpenFor)) && g.hung.CompareAndSwap(false, true) {
@@ -52,7 +94,7 @@ func (g *generation) calm(r *rules) {
 func (g *generation) endTrial(gr grant, o Outcome, now int64) {
 	b := g.b
 	r := b.rules.Load()
-	g.trials.Add(-1)
+	g.trials.end(int64(gr.mark >> markBits)) //nolint:gosec // as it was made
 	g.calm(r)
 	if b.current.Load() != g {
 		return

@@ -17,7 +17,7 @@ func TestBreakerTrialIsWonOnce(t *testing.T) {
 	due := g.nextTrial.Load()
 	assert.True(t, g.takeTrial(due, due, r))
 	assert.True(t, !g.takeTrial(due, due, r))
-	assert.Equal(t, g.trials.Load(), 1)
+	assert.Equal(t, g.trials.out(), 1)
 	next := g.nextTrial.Load()
 	assert.Equal(t, next, due+int64(r.OpenFor))
 	assert.True(t, !g.takeTrial(due+1, due, r), "late")

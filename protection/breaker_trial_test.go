@@ -30,7 +30,7 @@ func TestBreakerAtMostThreeTrialsAreOut(t *testing.T) {
 					hung[i] = acquire(t, p)
 					assert.Equal(t, b.Snapshot().Trials, i+1)
 				}
-				for range 20 {
+				for range 8 {
 					advance(5 * time.Second)
 					assert.Equal(t, assert.ErrorAs[*protection.RejectedError](t, b.Ready()).RetryAfter, 5*time.Second)
 					assert.Equal(t, refused(t, p, protection.ErrOpen).RetryAfter, 5*time.Second)
@@ -50,6 +50,52 @@ func TestBreakerAtMostThreeTrialsAreOut(t *testing.T) {
 				hung[0].Done(protection.Success)
 				hung[2].Done(protection.Failure)
 				assert.Equal(t, b.Snapshot().Trials, 0)
+			})
+		})
+	}
+}
+
+// Work that ignores its ctx, or a permit that was lost: what never comes back must not keep the breaker open for ever.
+func TestBreakerTrialsThatNeverReturnAreWrittenOff(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]protection.BreakerOptions{
+		"default":          {},
+		"quick trials":     {TrialTimeout: time.Millisecond},
+		"patient trials":   {OpenFor: time.Second, TrialTimeout: 5 * time.Second},
+		"in a shadow mode": {Shadow: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := tripped(t, o)
+				pause := 5 * time.Second
+				if o.OpenFor > 0 {
+					pause = o.OpenFor
+				}
+				advance(pause)
+				first := time.Now()
+				lost := make([]protection.Permit, 3)
+				for i := range lost {
+					assert.NoError(t, b.Ready())
+					lost[i] = acquire(t, b)
+					advance(pause)
+				}
+				// Ten times the longer of OpenFor and TrialTimeout after the second trial could start.
+				for time.Since(first) < pause+50*time.Second {
+					assert.Equal(t, b.Snapshot().Trials, 3)
+					before := b.Snapshot().Rejected
+					if permit, err := b.Acquire(t.Context()); err == nil {
+						permit.Done(protection.Success)
+					}
+					assert.Equal(t, b.Snapshot().Rejected, before+1, "refused at ", time.Since(first))
+					advance(pause)
+				}
+				fourth := acquire(t, b)
+				assert.Equal(t, b.Snapshot().Trials, 3)
+				lost[0].Done(protection.Failure) // it has no place to give back
+				assert.Equal(t, b.Snapshot().Trials, 3)
+				fourth.Done(protection.Success)
+				assert.Equal(t, b.State(), protection.Closed)
 			})
 		})
 	}

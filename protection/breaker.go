@@ -54,8 +54,11 @@ func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 		if g.plain(now) {
 			return Permit{owner: g, grant: grant{start: now}}, nil
 		}
-	} else if now >= g.nextTrial.Load() {
+	} else if next := g.nextTrial.Load(); now >= next {
 		now = b.time.exact() // trials are rare, and timed
+	} else if e := g.known(now, next, b.rules.Load()); e != nil {
+		g.ring.Load().add(now, rejected)
+		return Permit{}, e
 	}
 	return b.acquire(now)
 }

@@ -74,6 +74,5 @@ func (b *Breaker) Update(o BreakerOptions) error {
 		}
 		g.flights.Store(f)
 	}
-	g.last.Store(nil) // the name may be another
 	return nil
 }

@@ -26,10 +26,10 @@ type generation struct {
 	flights   atomic.Pointer[flights] // nil if nobody asks for them
 
 	// While open.
-	nextTrial atomic.Int64                  // when the next may start, whatever has become of the last: a hung trial wedges nothing
-	trials    trials                        // those that are out
-	hung      atomic.Bool                   // the alarm that too many are out is on
-	last      atomic.Pointer[RejectedError] // the refusal of this millisecond
+	nextTrial atomic.Int64            // when the next may start, whatever has become of the last: a hung trial wedges nothing
+	trials    trials                  // those that are out
+	hung      atomic.Bool             // the alarm that too many are out is on
+	last      atomic.Pointer[refusal] // that of this millisecond
 }
 
 // Marks of permits. Zero is a plain one.

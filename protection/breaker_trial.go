@@ -138,21 +138,35 @@ func (g *generation) refusal(now int64, r *rules) error {
 	case next <= now: // the trial that is due is not to be: see hang
 		next = later(now, r.OpenFor)
 	}
-	if e := g.last.Load(); e != nil && fresh(e, next, now) {
+	if e := g.known(now, next, r); e != nil {
 		return e
 	}
-	e := &RejectedError{Name: r.Name, Policy: "breaker", Reason: ErrOpen}
+	e := &refusal{RejectedError{Name: r.Name, Policy: "breaker", Reason: ErrOpen}, r}
 	if next != forever {
 		e.RetryAfter = time.Duration(next - now + int64(time.Millisecond) - 1).Truncate(time.Millisecond)
 	}
 	g.last.Store(e)
-	return e
+	return &e.RejectedError
 }
 
-// fresh reports whether a refusal made before says what one made now would.
-func fresh(e *RejectedError, next, now int64) bool {
-	if next == forever {
-		return e.RetryAfter == 0
+// refusal is the error of the calls of one millisecond, under the same rules.
+type refusal struct {
+	RejectedError
+	rules *rules
+}
+
+// known returns the last refusal if it says what one made now would, when the next call is admitted at the given time.
+func (g *generation) known(now, next int64, r *rules) *RejectedError {
+	e := g.last.Load()
+	if e == nil || e.rules != r {
+		return nil
 	}
-	return uint64(int64(e.RetryAfter)-(next-now)) < uint64(time.Millisecond) //nolint:gosec // below zero is too much as well
+	if next == forever {
+		if e.RetryAfter != 0 {
+			return nil
+		}
+	} else if uint64(int64(e.RetryAfter)-(next-now)) >= uint64(time.Millisecond) { //nolint:gosec // below zero is too much as well
+		return nil
+	}
+	return &e.RejectedError
 }

@@ -41,6 +41,8 @@ func (o BulkheadOptions) validate() error {
 // the young are served in good time and the old are refused at MaxWait, where order of arrival would serve nobody before
 // the caller has lost patience (adaptive LIFO: B. Maurer, "Fail at Scale", ACM Queue 13(8), 2015).
 type Bulkhead struct {
+	unlimited
+
 	opt  BulkheadOptions
 	size atomic.Uint64
 

@@ -19,12 +19,13 @@ type Permit struct {
 // grant by value, since a pointer to the permit would move every permit to the heap.
 type ender interface {
 	end(g grant, o Outcome)
+	limit(g grant) time.Duration // how long the work may run; 0: for ever
 }
 
-// limiter is an ender that bounds how long the work may run.
-type limiter interface {
-	limit(g grant) time.Duration
-}
+// unlimited is a part of enders that do not bound how long the work may run.
+type unlimited struct{}
+
+func (unlimited) limit(grant) time.Duration { return 0 }
 
 // judge is an ender that says what an error means.
 type judge interface {
@@ -68,10 +69,10 @@ func (p *Permit) Done(o Outcome) bool {
 // deadline; 0 for no limit. [Do] applies it; who uses a policy in two steps should, with a ctx of that timeout and the
 // cause [ErrExecutionTimeout].
 func (p *Permit) Limit() time.Duration {
-	if l, ok := p.owner.(limiter); ok {
-		return l.limit(p.grant)
+	if p.owner == nil {
+		return 0
 	}
-	return 0
+	return p.owner.limit(p.grant)
 }
 
 // Outcome returns what err means for the policies that gave the permit, as [Do] finds it: nil is [Success], anything else
@@ -93,7 +94,7 @@ func (p *Permit) Outcome(ctx context.Context, err error) Outcome {
 }
 
 // nothing owns permits that hold nothing, such as a token that is spent when it is taken.
-type nothing struct{}
+type nothing struct{ unlimited }
 
 func (nothing) end(grant, Outcome) {}
 
@@ -111,3 +112,5 @@ func (limited) limit(g grant) time.Duration { return time.Duration(g.mark) } //n
 type doneFunc func(Outcome)
 
 func (f doneFunc) end(_ grant, o Outcome) { f(o) }
+
+func (doneFunc) limit(grant) time.Duration { return 0 }

@@ -47,7 +47,7 @@ type Bulkhead struct {
 	size atomic.Uint64
 
 	// state is the number of slots taken, and in its upper half that of the callers that wait. While nobody waits, a slot
-	// changes hands by one compare-and-swap; while somebody does, only under the lock, so that nobody overtakes.
+	// is taken by one compare-and-swap; while somebody does, only under the lock, so that nobody overtakes.
 	state    atomic.Uint64
 	rejected atomic.Uint64
 	full     *RejectedError // without a hint: the refusals of a crowd allocate nothing
@@ -77,6 +77,9 @@ func NewBulkhead(o BulkheadOptions) (*Bulkhead, error) {
 func (b *Bulkhead) Acquire(ctx context.Context) (Permit, error) {
 	if err := ctx.Err(); err != nil {
 		return Permit{}, err // and takes no slot: see golang/go#63615
+	}
+	if s := b.state.Load(); s < b.size.Load() && b.state.CompareAndSwap(s, s+1) { // as acquire does, without the call
+		return Permit{owner: b, grant: grant{mark: 1}}, nil
 	}
 	return b.acquire(ctx, 1)
 }
@@ -208,19 +211,16 @@ func (b *Bulkhead) end(g grant, _ Outcome) { b.release(g.mark) }
 
 // release gives n slots back.
 func (b *Bulkhead) release(n uint64) {
-	for {
-		s := b.state.Load()
-		if s >= oneWaiter {
-			b.mu.Lock()
-			b.state.Add(-n) // around zero
-			b.serve()
-			b.mu.Unlock()
-			return
-		}
-		if b.state.CompareAndSwap(s, s-n) {
-			return
-		}
+	if b.state.Add(-n) >= oneWaiter { // around zero
+		b.handOver()
 	}
+}
+
+// handOver gives free slots to those who wait for them.
+func (b *Bulkhead) handOver() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.serve()
 }
 
 // Resize changes how many units of work may run at once. More slots go to waiters at once. Fewer are reached as work

@@ -32,11 +32,16 @@ func ExampleTokenBucket_Wait() {
 		fmt.Println(err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 70*time.Millisecond)
+	fmt.Println(bucket.Wait(context.Background())) // at once
+	fmt.Println(bucket.Wait(context.Background())) // after 50 ms
+
+	if err := bucket.SetRate(1.0 / (24 * 60 * 60)); err != nil { // one a day
+		fmt.Println(err)
+	}
+	bucket.AllowN(1) // if 50 ms more have passed, there is one again
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
-	fmt.Println(bucket.Wait(ctx)) // at once
-	fmt.Println(bucket.Wait(ctx)) // after 50 ms
-	fmt.Println(errors.Is(bucket.Wait(ctx), protection.ErrLimited))
+	fmt.Println(errors.Is(bucket.Wait(ctx), protection.ErrLimited)) // at once: ctx will not live until tomorrow
 	// Output:
 	// <nil>
 	// <nil>

@@ -84,6 +84,27 @@ func TestBreakerTellsTripsAndRecoveriesInOrder(t *testing.T) {
 	})
 }
 
+func TestBreakerSlowListenerHearsAllInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var heard []string
+		listen := make(chan struct{})
+		b := newBreaker(t, protection.BreakerOptions{Observer: observe.Func(func(e observe.Event) {
+			<-listen
+			heard = append(heard, e.Message)
+		})})
+		var want []string
+		for i := range 50 {
+			b.ForceOpen(strconv.Itoa(i), time.Time{})
+			want = append(want, "circuit breaker opened: forced: "+strconv.Itoa(i))
+		}
+		synctest.Wait()
+		close(listen)
+		synctest.Wait()
+		assert.Equal(t, heard, want)
+	})
+}
+
 // Many calls see at once that it is one too many.
 func TestBreakerTellsATransitionOnce_stress(t *testing.T) {
 	t.Parallel()

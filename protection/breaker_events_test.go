@@ -93,10 +93,10 @@ func TestBreakerSlowListenerHearsAllInOrder(t *testing.T) {
 			<-listen
 			heard = append(heard, e.Message)
 		})})
-		var want []string
-		for i := range 50 {
+		want := make([]string, 50)
+		for i := range want {
 			b.ForceOpen(strconv.Itoa(i), time.Time{})
-			want = append(want, "circuit breaker opened: forced: "+strconv.Itoa(i))
+			want[i] = "circuit breaker opened: forced: " + strconv.Itoa(i)
 		}
 		synctest.Wait()
 		close(listen)

@@ -94,7 +94,7 @@ func (g *generation) calm(r *rules) {
 func (g *generation) endTrial(gr grant, o Outcome, now int64) {
 	b := g.b
 	r := b.rules.Load()
-	g.trials.end(int64(gr.mark >> markBits)) //nolint:gosec // as it was made
+	g.trials.end(int64(gr.mark >> markBits))
 	g.calm(r)
 	if b.current.Load() != g {
 		return

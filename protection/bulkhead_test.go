@@ -131,34 +131,43 @@ func TestBulkheadDeadContextTakesNoFreeSlot_regression(t *testing.T) {
 // See resilience4j#332 and #263: a call that is cancelled, cut short or ended twice must give back what it holds, once.
 func TestBulkheadEachCallReleasesOnce_regression(t *testing.T) {
 	t.Parallel()
-	for name, call := range map[string]func(ctx context.Context, cancel context.CancelFunc, t *testing.T, p protection.Policy){
-		"cancelled before": func(ctx context.Context, cancel context.CancelFunc, t *testing.T, p protection.Policy) {
+	for name, call := range map[string]func(ctx context.Context, t *testing.T, cancel context.CancelFunc, p protection.Policy){
+		"cancelled before": func(ctx context.Context, t *testing.T, cancel context.CancelFunc, p protection.Policy) {
+			t.Helper()
 			cancel()
 			_, err := p.Acquire(ctx)
 			assert.Equal(t, err, context.Canceled)
 		},
-		"cancelled in the queue": func(ctx context.Context, cancel context.CancelFunc, t *testing.T, p protection.Policy) {
-			second := acquire(t, p)
+		"cancelled in the queue": func(ctx context.Context, t *testing.T, cancel context.CancelFunc, p protection.Policy) {
+			t.Helper()
+			second, err := p.Acquire(ctx)
+			assert.NoError(t, err)
 			time.AfterFunc(10*time.Millisecond, cancel)
-			_, err := p.Acquire(ctx)
+			_, err = p.Acquire(ctx)
 			assert.Equal(t, err, context.Canceled)
 			second.Done(protection.Success)
 		},
-		"cancelled while it runs": func(ctx context.Context, cancel context.CancelFunc, t *testing.T, p protection.Policy) {
+		"cancelled while it runs": func(ctx context.Context, t *testing.T, cancel context.CancelFunc, p protection.Policy) {
+			t.Helper()
 			assert.ErrorIs(t, protection.Do(ctx, p, func(ctx context.Context) error { cancel(); return ctx.Err() }), context.Canceled)
 		},
-		"done twice": func(_ context.Context, _ context.CancelFunc, t *testing.T, p protection.Policy) {
-			permit := acquire(t, p)
+		"done twice": func(ctx context.Context, t *testing.T, _ context.CancelFunc, p protection.Policy) {
+			t.Helper()
+			permit, err := p.Acquire(ctx)
+			assert.NoError(t, err)
 			assert.True(t, permit.Done(protection.Success))
 			assert.True(t, !permit.Done(protection.Failure))
 		},
-		"done after the execution timeout": func(_ context.Context, _ context.CancelFunc, t *testing.T, p protection.Policy) {
-			permit := acquire(t, p)
+		"done after the execution timeout": func(ctx context.Context, t *testing.T, _ context.CancelFunc, p protection.Policy) {
+			t.Helper()
+			permit, err := p.Acquire(ctx)
+			assert.NoError(t, err)
 			advance(2 * permit.Limit())
 			assert.True(t, permit.Done(protection.Timeout))
 			assert.True(t, !permit.Done(protection.Success))
 		},
-		"returns after the execution timeout": func(ctx context.Context, _ context.CancelFunc, t *testing.T, p protection.Policy) {
+		"returns after the execution timeout": func(ctx context.Context, t *testing.T, _ context.CancelFunc, p protection.Policy) {
+			t.Helper()
 			assert.NoError(t, protection.Do(ctx, p, func(context.Context) error { advance(time.Minute); return nil }))
 		},
 	} {
@@ -172,7 +181,7 @@ func TestBulkheadEachCallReleasesOnce_regression(t *testing.T) {
 				p := protection.Chain(limit, b)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				call(ctx, cancel, t, p)
+				call(ctx, t, cancel, p)
 				assert.Equal(t, b.InFlight(), 1)
 				assert.Equal(t, b.Queued(), 0)
 				other.Done(protection.Success)

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -196,11 +197,14 @@ func (m *modelBreaker) done(p modelPermit, o Outcome, now int64) {
 	}
 }
 
+// walks counts the runs of the test below, so that each walks elsewhere.
+var walks atomic.Uint64
+
 // TestBreakerDoesWhatTheModelDoes takes random steps of calls, results and time, and compares after each.
 func TestBreakerDoesWhatTheModelDoes(t *testing.T) {
 	t.Parallel()
-	steps := 1_000_000
-	if testing.Short() || RaceEnabled {
+	steps, walk := Share(1_000_000), walks.Add(1)
+	if testing.Short() {
 		steps = 50_000
 	}
 	variants := []BreakerOptions{
@@ -217,7 +221,7 @@ func TestBreakerDoesWhatTheModelDoes(t *testing.T) {
 			assert.NoError(t, err)
 			start := b.current.Load().since
 			w := &walker{
-				rnd: rand.New(rand.NewPCG(uint64(i), 1)), b: b, m: modelBreaker{o: o, since: start}, now: start, health: 0.5,
+				rnd: rand.New(rand.NewPCG(uint64(i), walk)), b: b, m: modelBreaker{o: o, since: start}, now: start, health: 0.5,
 			}
 			trips, closes := 0, 0
 			for w.step = range steps / len(variants) {

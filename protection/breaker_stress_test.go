@@ -13,7 +13,7 @@ import (
 // See Hystrix#1861: cancellations around a trial must not keep a good one from closing the breaker.
 func TestGoodTrialClosesWhileAHundredCancel_stress(t *testing.T) {
 	t.Parallel()
-	rounds := 10_000
+	rounds := protection.Share(10_000)
 	if testing.Short() {
 		rounds = 500
 	}

@@ -2,13 +2,16 @@ package httpguard_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"time"
 
+	"github.com/snowshed-go/snowshed/observe"
 	"github.com/snowshed-go/snowshed/protection"
 	"github.com/snowshed-go/snowshed/protection/httpguard"
 )
@@ -61,4 +64,35 @@ func ExampleTransport() {
 	}
 	fmt.Println("the server was asked", asked, "times")
 	// Output: the server was asked 3 times
+}
+
+// An alarm goes to a log and to a pager.
+func ExampleWebhook() {
+	pager := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var alarm struct{ Level, Source, Cause, Phase string }
+		err := json.NewDecoder(r.Body).Decode(&alarm)
+		fmt.Println(alarm, err)
+	}))
+	defer pager.Close()
+	webhook, err := httpguard.NewWebhook(httpguard.WebhookOptions{URL: pager.URL, Header: http.Header{"Authorization": {"Bearer token"}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	alarms, err := protection.NewAlarms(protection.AlarmsOptions{
+		Signals: []protection.Signal{{Source: "disk", Cause: "nearly full", Read: func() protection.Reading {
+			return protection.Reading{Value: 0.93, Warn: 0.8, Critical: 0.95}
+		}}},
+		Observer: observe.All(observe.Slog(slog.New(slog.DiscardHandler)), webhook),
+		Every:    -1,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	alarms.Check()
+	fmt.Println(webhook.Close(context.Background()), alarms.Close(context.Background()))
+	// Output:
+	// {warn disk nearly full raised} <nil>
+	// <nil> <nil>
 }

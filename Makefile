@@ -4,6 +4,7 @@ FUZZTIME  ?= 10s
 BENCH     ?= .
 BENCHTIME ?= 1s
 COUNT     ?= 1
+ROUNDS    ?= 400
 ONLY      ?= *
 
 ifneq (,$(findstring -mod=mod,$(shell go env GOFLAGS)))
@@ -11,10 +12,10 @@ $(error GOFLAGS must not hold -mod=mod: builds would change go.mod)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build fmt lint test test-race test-386 bench fuzz mutants demo quickstart
+.PHONY: help build fmt lint test test-race test-386 bench bench-protection fuzz mutants demo quickstart
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build and vet all packages
 	scripts/modules go build ./...
@@ -37,6 +38,9 @@ test-386: ## test protection and internal on 32 bits (needs qemu-user)
 
 bench: ## run benchmarks (BENCH=., BENCHTIME=1s, COUNT=1)
 	scripts/modules go test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime=$(BENCHTIME) -count=$(COUNT) ./...
+
+bench-protection: ## compare the policies with their peers; ends with a line per ratio (ROUNDS=400)
+	cd internal/bench && go run ./protection -rounds $(ROUNDS)
 
 fuzz: ## run each fuzz target for FUZZTIME=10s
 	scripts/fuzz $(FUZZTIME)

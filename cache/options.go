@@ -77,7 +77,8 @@ type Options[K comparable, V any] struct {
 	// Refreshers is how many refreshes may run at once behind answers. Default: 2 × GOMAXPROCS; at most 65,536.
 	Refreshers int
 
-	// Guard admits or refuses each load. Nil: all are admitted, which suits a Load that is guarded itself.
+	// Guard admits or refuses each load, bounds how long it may run if it has an execution timeout, and is told how it
+	// ended by its own classifier. Nil: all are admitted, which suits a Load that is guarded itself.
 	Guard protection.Policy
 	// Key turns a key into text for Redis and must give different texts for different keys. Default for strings,
 	// integers and types based on them; required for others.

@@ -191,8 +191,16 @@ func named(ctx context.Context, err error) error {
 }
 
 // call runs the loader in a goroutine of its own, which keeps its permit until it really ends. A loader that does not
-// return when ctx ends is left behind as an orphan, and whatever it returns later is lost.
+// return when ctx ends, at LoadTimeout or at the guard's own limit, is left behind as an orphan, and whatever it returns
+// later is lost.
 func (c *Cache[K, V]) call(ctx context.Context, key K, permit protection.Permit) (V, error) {
+	limit := c.opts.LoadTimeout
+	if own := permit.Limit(); own > 0 {
+		limit = min(own, limit)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, own, protection.ErrExecutionTimeout)
+		defer cancel()
+	}
 	c.counts.loads.Add(1)
 	c.counts.loading.Add(1)
 	ch := contain.Go(func() (v V, err error) {
@@ -203,13 +211,7 @@ func (c *Cache[K, V]) call(ctx context.Context, key K, permit protection.Permit)
 			c.loads.leave()
 		}()
 		v, err = c.opts.Load(ctx, key)
-		outcome = protection.Classify(err)
-		if loader.IsNotFound(err) {
-			outcome = protection.Success
-		}
-		if errors.Is(context.Cause(ctx), ErrLoadTimeout) {
-			outcome = protection.Timeout
-		}
+		outcome = verdict(ctx, &permit, err)
 		return v, err
 	})
 	select {
@@ -231,9 +233,21 @@ func (c *Cache[K, V]) call(ctx context.Context, key K, permit protection.Permit)
 		<-ch
 		c.counts.orphans.Add(-1)
 	}()
-	c.emit(observe.LoadOrphaned, observe.Warn, "a loader did not return at its deadline and still runs", nil, c.opts.LoadTimeout)
+	c.emit(observe.LoadOrphaned, observe.Warn, "a loader did not return at its deadline and still runs", nil, limit)
 	var none V
 	return none, context.Cause(ctx)
+}
+
+// verdict is what the end of a load tells the guard: what the guard itself makes of the error, but that a key which is not
+// there is an answer, and LoadTimeout no deadline of a caller's.
+func verdict(ctx context.Context, permit *protection.Permit, err error) protection.Outcome {
+	if errors.Is(context.Cause(ctx), ErrLoadTimeout) {
+		return protection.Timeout
+	}
+	if loader.IsNotFound(err) {
+		err = nil
+	}
+	return permit.Outcome(ctx, err)
 }
 
 // settle notes how a load went: a failed key rests, and so is not asked for again by every caller in turn. A refusal by

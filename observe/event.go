@@ -45,6 +45,7 @@ const (
 	InvalidateError Kind = "invalidate.error" // an invalidation did not reach Redis
 	BreakerOpened   Kind = "breaker.opened"   // a breaker tripped
 	BreakerClosed   Kind = "breaker.closed"   // a breaker's trial call went well
+	Panicked        Kind = "panicked"         // user code panicked when nobody waited for it any more
 	Alarm           Kind = "alarm"            // a threshold was approached or passed
 )
 
@@ -57,6 +58,7 @@ type Event struct {
 	Message  string        // one sentence for a person
 	Err      error         // the cause, if there was one
 	Duration time.Duration // how long it took, if that matters
+	Alarm    *AlarmState   // of an event of the kind Alarm: which one, and what it rests on; nil otherwise
 }
 
 // Observer receives events. Implementations must be safe for concurrent use and quick: Observe runs on the
@@ -88,6 +90,9 @@ func Slog(l *slog.Logger) Observer {
 		}
 		if e.Duration > 0 {
 			attrs = append(attrs, slog.Duration("duration", e.Duration))
+		}
+		if e.Alarm != nil {
+			attrs = append(attrs, e.Alarm.attrs()...)
 		}
 		l.LogAttrs(context.Background(), level, e.Message, attrs...) //nolint:forbidigo,sloglint // an event has no ctx, and brings its own message
 	})

@@ -2,177 +2,128 @@ package protection
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"sync"
-	"time"
-
-	"github.com/snowshed-go/snowshed/observe"
+	"sync/atomic"
 )
 
 // Breaker is a circuit breaker (M. Nygard, "Release It!") over a sliding window of time. While closed it admits every
 // call and counts how they end; when too many failed or timed out it opens and refuses, but for one trial call every
-// OpenFor. A trial that succeeds in less than CloseUnder closes it. Safe for concurrent use.
+// OpenFor. A trial that succeeds in less than CloseUnder closes it. One breaker guards one dependency. Safe for
+// concurrent use; no call of a method waits for another's, or for a listener.
 //
 // A result belongs to the period of one state that admitted its call: what began before a trip can neither close the
 // breaker nor trip it again.
 type Breaker struct {
-	opt  BreakerOptions
-	born time.Time
+	time       timeline
+	rules      atomic.Pointer[rules]
+	current    atomic.Pointer[generation]
+	recoveries atomic.Uint64
+	lanes      int
+	member     bool // of a Group, which must know whether calls are in flight
 
-	mu         sync.Mutex
-	current    *period
-	recoveries uint64
-}
-
-// period is the time that a breaker spends closed, or open, in one stretch. Permits point to theirs.
-type period struct {
-	open  bool
-	calls window // while closed
-
-	// While open. Trials are numbered so that one that comes back late does not free the slot of a later one.
-	trial     uint64
-	trying    bool          // the latest trial is still out
-	nextTrial time.Duration // when the next one may start, whatever has become of the last: a hung trial wedges nothing
+	transition sync.Mutex // keeps the order of events that of the generations; the state itself needs no lock
+	flightIDs  uint64     // of flights that Update has made; under transition
+	events     mailbox
 }
 
 // NewBreaker returns a closed breaker, or an error that names the option that cannot be.
 func NewBreaker(o BreakerOptions) (*Breaker, error) {
-	o, err := o.withDefaults()
+	return newBreaker(o, enoughLanes(), false)
+}
+
+func newBreaker(o BreakerOptions, lanes int, member bool) (*Breaker, error) {
+	r, err := newRules(o)
 	if err != nil {
 		return nil, err
 	}
-	return &Breaker{opt: o, born: time.Now(), current: &period{calls: newWindow(o.Window)}}, nil
+	b := &Breaker{time: newTimeline(o.Clock), lanes: lanes, member: member}
+	b.rules.Store(r)
+	b.current.Store(b.closed(r, b.time.exact(), ""))
+	return b, nil
 }
-
-// now is monotonic time since the breaker was made, which no step of the wall clock moves.
-func (b *Breaker) now() time.Duration { return time.Since(b.born) }
 
 // Acquire admits the call if the breaker is closed or if it is the trial call that is due; otherwise it returns a
 // [*RejectedError] with [ErrOpen] and the time until the next trial. It never waits. A ctx that has ended gets its error
-// and takes no trial.
+// and takes no trial. The permit of a trial has a [Permit.Limit].
 func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 	if err := ctx.Err(); err != nil {
 		return Permit{}, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now, p := b.now(), b.current
-	if err := b.refusal(p, now); err != nil {
-		return Permit{}, err
+	now := b.time.now()
+	if g := b.current.Load(); g.state == Closed {
+		if g.plain(now) {
+			return Permit{owner: g, grant: grant{start: now}}, nil
+		}
+	} else if next := g.nextTrial.Load(); now >= next {
+		now = b.time.exact() // trials are rare, and timed
+	} else if e := g.known(now, next, b.rules.Load()); e != nil {
+		g.ring.Load().add(now, rejected)
+		return Permit{}, e
 	}
-	if p.open {
-		p.trial++
-		p.trying = true
-		p.nextTrial = now + b.opt.OpenFor
-	}
-	trial := p.trial
-	return newPermit(func(o Outcome) { b.end(p, trial, now, o) }), nil
+	return b.acquire(now)
 }
 
-// Ready returns the error that Acquire would give now, nil if it would admit. It consumes nothing.
-func (b *Breaker) Ready() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.refusal(b.current, b.now())
+// acquire is Acquire at a given time.
+func (b *Breaker) acquire(now int64) (Permit, error) {
+	g := b.current.Load()
+	if g.state == Closed {
+		f := g.flights.Load()
+		if f != nil && f.due(now) && g.judge(now) {
+			return b.acquire(now) // what hangs has tripped it
+		}
+		return g.admit(now, f)
+	}
+	r := b.rules.Load()
+	if next := g.nextTrial.Load(); now >= next && g.takeTrial(now, next, r) {
+		return Permit{owner: g, grant: grant{start: now, mark: markTrial(later(now, r.OpenFor))}}, nil
+	}
+	return g.refuse(now, r)
 }
 
-// refusal returns nil if a call may start in period p now. It runs under the lock.
-func (b *Breaker) refusal(p *period, now time.Duration) error {
-	if !p.open || now >= p.nextTrial {
+// Ready returns the error that Acquire would give now, nil if it would admit. It consumes and counts nothing. While the
+// share of calls rises after a trial (Ramp) it returns nil, although Acquire may refuse.
+func (b *Breaker) Ready() error { return b.ready(b.time.now()) }
+
+func (b *Breaker) ready(now int64) error {
+	g, r := b.current.Load(), b.rules.Load()
+	if g.state == Closed || r.Shadow {
 		return nil
 	}
-	return &RejectedError{Name: b.opt.Name, Policy: "breaker", Reason: ErrOpen, RetryAfter: p.nextTrial - now}
-}
-
-// end takes the outcome of a call that period p admitted at the time begun.
-func (b *Breaker) end(p *period, trial uint64, begun time.Duration, o Outcome) {
-	b.mu.Lock()
-	var event observe.Event
-	switch {
-	case p != b.current: // the state has changed since: the result says nothing about now
-	case p.open:
-		event = b.judge(p, trial, begun, o)
-	default:
-		event = b.count(p, o)
-	}
-	b.mu.Unlock()
-	if event.Kind != "" {
-		observe.Emit(b.opt.Observer, event)
-	}
-}
-
-// count takes a result while closed, and trips if it was one too many. It runs under the lock.
-func (b *Breaker) count(p *period, o Outcome) (event observe.Event) {
-	bad := o == Failure || o == Timeout
-	if !bad && o != Success {
-		return event
-	}
-	now := b.now()
-	p.calls.add(now, bad)
-	if !bad { // only a bad result can raise the ratio
-		return event
-	}
-	total, failed := p.calls.sum(now)
-	if !b.tooMany(total, failed) {
-		return event
-	}
-	b.current = &period{open: true, nextTrial: now + b.opt.OpenFor}
-	return observe.Event{
-		At: time.Now(), Kind: observe.BreakerOpened, Level: observe.Critical, Source: b.opt.Name,
-		Message: fmt.Sprintf("circuit breaker opened: %d of %d calls failed or timed out within %v", failed, total, b.opt.Window),
-	}
-}
-
-// tooMany is the rule. It counts in integers, so that exactly half is never more than half.
-func (b *Breaker) tooMany(total, failed uint64) bool {
-	const whole = 1_000_000
-	part := uint64(math.Round(b.opt.FailureRatio * whole))
-	if total <= uint64(b.opt.MinCalls) { //nolint:gosec // not negative: validated
-		return false
-	}
-	return failed*whole > part*total || failed == total // nothing is more than everything, so all of them is enough
-}
-
-// judge takes the result of a trial. It runs under the lock.
-func (b *Breaker) judge(p *period, trial uint64, begun time.Duration, o Outcome) (event observe.Event) {
-	now := b.now()
-	took := now - begun
-	if o == Success && took < b.opt.CloseUnder {
-		b.current = &period{calls: newWindow(b.opt.Window)}
-		b.recoveries++
-		return observe.Event{
-			At: time.Now(), Kind: observe.BreakerClosed, Level: observe.Info, Source: b.opt.Name,
-			Message: "circuit breaker closed: the trial call succeeded", Duration: took,
+	if now >= g.nextTrial.Load() {
+		if place, _ := g.trials.free(now, r); place != nil {
+			return nil
 		}
 	}
-	if trial != p.trial {
-		return event // another trial is out by now
+	return g.refusal(now, r)
+}
+
+// look is Ready for a call that ends with the refusal. It also notices what hangs, since it may be all that a chain with
+// a full bulkhead ever asks.
+func (b *Breaker) look(context.Context) error { return b.lookAt(b.time.now()) }
+
+func (b *Breaker) lookAt(now int64) error {
+	g := b.current.Load()
+	if g.state == Closed {
+		f := g.flights.Load()
+		if f == nil || !f.due(now) || !g.judge(now) {
+			return nil
+		}
+		g = b.current.Load()
 	}
-	p.trying = false
-	if o != Success && o != Failure && o != Timeout {
-		p.nextTrial = now // it decided nothing, so its slot is free at once
+	r := b.rules.Load()
+	if r.Shadow || g.state == Closed {
+		return nil
 	}
-	return event
+	if next := g.nextTrial.Load(); now >= next && !g.hang(now, next, r) {
+		return nil
+	}
+	_, err := g.refuse(now, r)
+	return err
 }
 
 // State returns the state that the breaker is in.
-func (b *Breaker) State() State {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case !b.current.open:
-		return Closed
-	case b.current.trying:
-		return HalfOpen
-	default:
-		return Open
-	}
-}
+func (b *Breaker) State() State { return b.current.Load().visible() }
 
-// Recoveries returns how many times the breaker has closed again. A cache that remembers failures drops them when it rises.
-func (b *Breaker) Recoveries() uint64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.recoveries
-}
+// Recoveries returns how many times the breaker has closed again. A cache that remembers failures drops them when it
+// rises.
+func (b *Breaker) Recoveries() uint64 { return b.recoveries.Load() }

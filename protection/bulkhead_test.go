@@ -28,9 +28,8 @@ func TestBulkheadWithoutQueueRefusesAtOnce(t *testing.T) {
 		assert.Equal(t, *got, protection.RejectedError{Name: "db", Policy: "bulkhead", Reason: protection.ErrFull})
 		assert.Equal(t, time.Since(start), 0)
 		assert.Equal(t, b.InFlight(), 2)
-		again := first // a copy is the same admission
 		assert.True(t, first.Done(protection.Failure))
-		assert.True(t, !again.Done(protection.Success))
+		assert.True(t, !first.Done(protection.Success))
 		assert.Equal(t, b.InFlight(), 1, "one Done is one release")
 		acquire(t, b)
 		refused(t, b, protection.ErrFull)
@@ -127,4 +126,67 @@ func TestBulkheadDeadContextTakesNoFreeSlot_regression(t *testing.T) {
 	}
 	assert.Equal(t, b.InFlight(), 0)
 	acquire(t, b)
+}
+
+// See resilience4j#332 and #263: a call that is cancelled, cut short or ended twice must give back what it holds, once.
+func TestBulkheadEachCallReleasesOnce_regression(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(ctx context.Context, t *testing.T, cancel context.CancelFunc, p protection.Policy){
+		"cancelled before": func(ctx context.Context, t *testing.T, cancel context.CancelFunc, p protection.Policy) {
+			t.Helper()
+			cancel()
+			_, err := p.Acquire(ctx)
+			assert.Equal(t, err, context.Canceled)
+		},
+		"cancelled in the queue": func(ctx context.Context, t *testing.T, cancel context.CancelFunc, p protection.Policy) {
+			t.Helper()
+			second, err := p.Acquire(ctx)
+			assert.NoError(t, err)
+			time.AfterFunc(10*time.Millisecond, cancel)
+			_, err = p.Acquire(ctx)
+			assert.Equal(t, err, context.Canceled)
+			second.Done(protection.Success)
+		},
+		"cancelled while it runs": func(ctx context.Context, t *testing.T, cancel context.CancelFunc, p protection.Policy) {
+			t.Helper()
+			assert.ErrorIs(t, protection.Do(ctx, p, func(ctx context.Context) error { cancel(); return ctx.Err() }), context.Canceled)
+		},
+		"done twice": func(ctx context.Context, t *testing.T, _ context.CancelFunc, p protection.Policy) {
+			t.Helper()
+			permit, err := p.Acquire(ctx)
+			assert.NoError(t, err)
+			assert.True(t, permit.Done(protection.Success))
+			assert.True(t, !permit.Done(protection.Failure))
+		},
+		"done after the execution timeout": func(ctx context.Context, t *testing.T, _ context.CancelFunc, p protection.Policy) {
+			t.Helper()
+			permit, err := p.Acquire(ctx)
+			assert.NoError(t, err)
+			advance(2 * permit.Limit())
+			assert.True(t, permit.Done(protection.Timeout))
+			assert.True(t, !permit.Done(protection.Success))
+		},
+		"returns after the execution timeout": func(ctx context.Context, t *testing.T, _ context.CancelFunc, p protection.Policy) {
+			t.Helper()
+			assert.NoError(t, protection.Do(ctx, p, func(context.Context) error { advance(time.Minute); return nil }))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				limit, err := protection.NewExecutionTimeout(time.Second)
+				assert.NoError(t, err)
+				b := newBulkhead(t, protection.BulkheadOptions{MaxConcurrent: 2, MaxQueue: 1})
+				other := acquire(t, b) // a release too many would show on it
+				p := protection.Chain(limit, b)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				call(ctx, t, cancel, p)
+				assert.Equal(t, b.InFlight(), 1)
+				assert.Equal(t, b.Queued(), 0)
+				other.Done(protection.Success)
+				assert.Equal(t, b.InFlight(), 0)
+			})
+		})
+	}
 }

@@ -2,9 +2,10 @@ package protection
 
 import "context"
 
-// Do runs fn if p admits it, and tells p how it ended as [Classify] sees it. It returns p's refusal, which means that fn
-// has not started, or fn's error. A panic or a runtime.Goexit in fn counts as a failure, gives the permit back and goes on.
-// A nil policy admits everything.
+// Do runs fn if p admits it, and tells p how it ended: see [Permit.Outcome]. It returns p's refusal, which means that fn
+// has not started, or fn's error. If the permit has a limit, fn's ctx ends with it, with the cause [ErrExecutionTimeout];
+// Do itself returns when fn does. A panic or a runtime.Goexit in fn counts as a failure, gives the permit back and goes
+// on. A nil policy admits everything.
 func Do(ctx context.Context, p Policy, fn func(context.Context) error) error {
 	_, err := DoValue(ctx, p, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
 	return err
@@ -22,7 +23,22 @@ func DoValue[T any](ctx context.Context, p Policy, fn func(context.Context) (T, 
 	}
 	outcome := Failure // stands if fn does not return
 	defer func() { permit.Done(outcome) }()
+	if o, ok := p.(*once); ok && !Admitted(ctx, o) {
+		var end func()
+		ctx, end = WithPermit(ctx, o)
+		defer end()
+	}
+	limit := permit.Limit()
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrExecutionTimeout)
+		defer cancel()
+	}
 	v, err := fn(ctx)
-	outcome = Classify(err)
+	if err == nil && limit == 0 {
+		outcome = Success
+	} else {
+		outcome = permit.Outcome(ctx, err)
+	}
 	return v, err
 }

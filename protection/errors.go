@@ -18,10 +18,14 @@ var (
 	ErrWaitTimeout = errors.New("waited too long for a free slot")
 )
 
+// ErrExecutionTimeout is the cause (see [context.Cause]) with which the ctx of admitted work ends when the work has used
+// up the [Permit.Limit] of its permit. It is no refusal: the work has started.
+var ErrExecutionTimeout = errors.New("protection: execution timeout")
+
 // RejectedError is a refusal by a policy. It is immutable and safe to share.
 type RejectedError struct {
 	Name       string        // the name given to the policy
-	Policy     string        // its kind: "breaker", "bulkhead", "token bucket"
+	Policy     string        // its kind: "breaker", "bulkhead", "token bucket", …
 	Reason     error         // one of ErrOpen, ErrLimited, ErrFull, ErrShed, ErrWaitTimeout
 	RetryAfter time.Duration // a hint: not worth trying sooner; zero if unknown
 }

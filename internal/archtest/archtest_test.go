@@ -39,10 +39,11 @@ type rule struct {
 
 // rules knows every package outside internal/. It is the table of the architecture; .golangci.yml holds it as well.
 var rules = map[string]rule{
-	"observe":    {},
-	"protection": {imports: []string{"observe", "golang.org/x/time/rate", "golang.org/x/sync/semaphore"}},
+	"observe":              {},
+	"protection":           {imports: []string{"observe"}},
+	"protection/httpguard": {imports: []string{"protection", "observe"}},
 	"protection/redislimit": {
-		imports: []string{"protection", "observe", goRedis}, optional: true,
+		imports: []string{"protection", "observe", goRedis},
 	},
 	"loader": {},
 	"lock":   {imports: []string{"observe", "golang.org/x/sync/singleflight", goRedis}},

@@ -67,15 +67,15 @@ func openSimulator(cfg config) (database, error) {
 		return nil, err
 	}
 	t := srv.Table(simulatedTable, "id", "title", "body", "slept")
-	for id := range cfg.keys {
+	for id := range cfg.Keys {
 		a := newArticle(id)
 		t.Set(a.ID, a.Title, a.Body, 0)
 	}
-	return &simulator{srv, cfg.workers}, nil
+	return &simulator{srv, cfg.Workers}, nil
 }
 
 func (s *simulator) Kind() string {
-	return fmt.Sprintf("a simulator of MySQL in this process, %d statements at once", s.workers)
+	return fmt.Sprintf("a simulator of MySQL in the demo's own process, %d statements at once", s.workers)
 }
 
 func (s *simulator) DSN() string   { return s.srv.DSN() }

@@ -12,26 +12,26 @@ import (
 	"github.com/snowshed-go/snowshed/protection"
 )
 
-// drive sends requests in an open loop: each has its moment, whether or not earlier ones were answered, and its latency
+// run sends requests in an open loop: each has its moment, whether or not earlier ones were answered, and its latency
 // counts from that moment. It returns when all are answered.
-func drive(ctx context.Context, rate int, deadline time.Duration, from, to time.Time, keys int, s subject, rec *recorder) error {
+func (d *drive) run(ctx context.Context, s subject, log *log) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	interval := float64(time.Second) / float64(rate)
+	interval := float64(time.Second) / d.Rate
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for sent := 0; ; {
 		now := time.Now()
 		for {
-			intended := from.Add(time.Duration(float64(sent) * interval))
+			intended := d.From.Add(time.Duration(float64(sent) * interval))
 			if intended.After(now) {
 				break
 			}
-			if !intended.Before(to) {
+			if !intended.Before(d.To) {
 				return nil
 			}
 			sent++
-			wg.Go(func() { request(ctx, deadline, intended, rand.Int64N(int64(keys)), s, rec) })
+			wg.Go(func() { d.Ask.request(ctx, intended, s, log) })
 		}
 		select {
 		case <-tick.C:
@@ -41,11 +41,38 @@ func drive(ctx context.Context, rate int, deadline time.Duration, from, to time.
 	}
 }
 
-func request(ctx context.Context, deadline time.Duration, intended time.Time, id int64, s subject, rec *recorder) {
-	ctx, cancel := context.WithDeadline(ctx, intended.Add(deadline))
-	hit, stale, err := s.Get(ctx, id)
-	cancel()
-	rec.add(intended, time.Since(intended), classify(hit, stale, err), err)
+// run lets all callers ask at one moment, and returns when all are answered.
+func (b *burst) run(ctx context.Context, s subject, log *log) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	start := make(chan struct{})
+	defer close(start)
+	for range b.Callers {
+		wg.Go(func() {
+			<-start
+			b.Ask.request(ctx, time.Now(), s, log)
+		})
+	}
+	return pause(ctx, time.Until(b.At))
+}
+
+// request is a client: it asks, and asks again after a failure, until it has an answer, no attempt or no time.
+func (a ask) request(ctx context.Context, intended time.Time, s subject, log *log) {
+	ctx, cancel := context.WithDeadline(ctx, intended.Add(a.Deadline))
+	defer cancel()
+	n := a.N
+	if a.Extra > 0 && !intended.Before(a.Since) {
+		n += a.Extra
+	}
+	id := rand.Int64N(n)
+	for attempt := 1; ; attempt++ {
+		hit, stale, err := s.Get(ctx, id)
+		k := classify(hit, stale, err)
+		if k.ok() || attempt >= a.Attempts || pause(ctx, time.Duration(50+rand.IntN(100))*time.Millisecond) != nil {
+			log.add(sample{intended, time.Since(intended), k}, err)
+			return
+		}
+	}
 }
 
 // kind is how a request ended.
@@ -55,13 +82,14 @@ const (
 	loaded   kind = iota // answered after a load
 	hit                  // answered from the cache
 	stale                // answered with a value past its TTL
+	absent               // answered that there is no such article
 	rejected             // refused with a typed error
 	failed               // any other error
 	timedOut             // the deadline of the request passed
 	kinds
 )
 
-func (k kind) ok() bool { return k <= stale }
+func (k kind) ok() bool { return k <= absent }
 
 func classify(isHit, isStale bool, err error) kind {
 	var backoff *cache.BackoffError
@@ -73,10 +101,23 @@ func classify(isHit, isStale bool, err error) kind {
 		return hit
 	case err == nil:
 		return loaded
+	case errors.Is(err, errAbsent):
+		return absent
 	case errors.Is(err, protection.ErrRejected), errors.As(err, &backoff):
 		return rejected
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return timedOut
 	}
 	return failed
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

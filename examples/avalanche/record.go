@@ -17,31 +17,27 @@ type recorder struct {
 	before  []sample
 	during  []sample
 	second  []sample // since the last line of progress
-	example error    // the first error that was neither a rejection nor a timeout
-}
-
-type sample struct {
-	at      time.Duration // intended start, from the start of the measured span
-	latency time.Duration
-	kind    kind
+	example string   // an error that was neither a rejection nor a timeout
 }
 
 func newRecorder(from time.Time, length time.Duration) *recorder {
 	return &recorder{from: from, length: length}
 }
 
-func (r *recorder) add(intended time.Time, latency time.Duration, k kind, err error) {
-	s := sample{intended.Sub(r.from), latency, k}
+// add takes what a process reported.
+func (r *recorder) add(p report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s.at < 0 {
-		r.before = append(r.before, s)
-	} else {
-		r.during = append(r.during, s)
+	for _, s := range p.Samples {
+		if s.At.Before(r.from) {
+			r.before = append(r.before, s)
+		} else {
+			r.during = append(r.during, s)
+		}
 	}
-	r.second = append(r.second, s)
-	if k == failed && r.example == nil {
-		r.example = err
+	r.second = append(r.second, p.Samples...)
+	if r.example == "" {
+		r.example = p.Example
 	}
 }
 
@@ -62,6 +58,7 @@ type result struct {
 	Max           float64 `json:"max_ms"`
 	RejectedMax   float64 `json:"rejected_max_ms"`
 	RecoveredAt   float64 `json:"recovered_s"` // end of the last second in which under 95 % were answered; 0: there was none
+	Processes     int     `json:"processes"`
 	PIDs          []int   `json:"pids"`
 	FirstError    string  `json:"first_error,omitempty"`
 	before        condition
@@ -84,31 +81,29 @@ func (r *recorder) result(name string) *result {
 	var n [kinds]int
 	seconds := make([][]sample, int((r.length+time.Second-1)/time.Second))
 	for _, s := range r.during {
-		n[s.kind]++
-		all = append(all, s.latency)
-		if s.kind == rejected {
-			refusals = append(refusals, s.latency)
+		n[s.Kind]++
+		all = append(all, s.Latency)
+		if s.Kind == rejected {
+			refusals = append(refusals, s.Latency)
 		}
-		if i := int(s.at / time.Second); i < len(seconds) {
+		if i := int(s.At.Sub(r.from) / time.Second); i < len(seconds) {
 			seconds[i] = append(seconds[i], s)
 		}
 	}
-	out.OK, out.Stale, out.Rejected = n[loaded]+n[hit]+n[stale], n[stale], n[rejected]
+	out.OK, out.Stale, out.Rejected = n[loaded]+n[hit]+n[stale]+n[absent], n[stale], n[rejected]
 	out.Errors, out.Timeouts = n[failed], n[timedOut]
 	out.P50, out.P99, out.Max = percentile(all, 0.5), percentile(all, 0.99), percentile(all, 1)
 	out.RejectedMax = percentile(refusals, 1)
-	if r.example != nil {
-		out.FirstError = r.example.Error()
-	}
+	out.FirstError = r.example
 	for i, second := range seconds {
 		ok, waited := 0, 0
 		var lat []time.Duration
 		for _, s := range second {
-			lat = append(lat, s.latency)
-			if s.kind.ok() {
+			lat = append(lat, s.Latency)
+			if s.Kind.ok() {
 				ok++
 			}
-			if s.kind == loaded {
+			if s.Kind == loaded {
 				waited++
 			}
 		}
@@ -125,8 +120,8 @@ func (r *recorder) result(name string) *result {
 	}
 	before := make([]time.Duration, 0, len(r.before))
 	for _, s := range r.before {
-		before = append(before, s.latency)
-		if !s.kind.ok() {
+		before = append(before, s.Latency)
+		if !s.Kind.ok() {
 			out.before.failed++
 		}
 	}
@@ -177,8 +172,8 @@ func (r *recorder) line(name string, now time.Time, running, queued int) string 
 	var n [kinds]int
 	lat := make([]time.Duration, 0, len(second))
 	for _, s := range second {
-		n[s.kind]++
-		lat = append(lat, s.latency)
+		n[s.Kind]++
+		lat = append(lat, s.Latency)
 	}
 	return fmt.Sprintf("%-15s %+5.0f s  requests %6d  hits %6d  stale %6d  rejected %6d  errors %5d  timeouts %6d  p99 %7.1f ms  database %3d running %4d queued",
 		name, now.Sub(r.from).Seconds(), len(second), n[hit], n[stale], n[rejected], n[failed], n[timedOut], percentile(lat, 0.99), running, queued)

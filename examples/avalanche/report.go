@@ -20,8 +20,8 @@ var page = template.Must(template.New("report").Parse(`<!doctype html>
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#222}
 pre{background:#f5f5f5;padding:1em;overflow:auto}svg{max-width:100%;height:auto}</style>
 <h1>{{.Scenario}}</h1>
-<p>{{.Keys}} keys of a TTL of {{.TTL}} expire under {{.Rate}} requests a second with a deadline of {{.Deadline}}.
-The database runs {{.Workers}} statements at once, of {{.Service}} each. Redis: {{.Redis}}. Database: {{.Database}}.</p>
+<p>{{.About}} There are {{.Processes}} processes, {{.Keys}} keys with a TTL of {{.TTL}}, and {{.Rate}} requests with a deadline of
+{{.Deadline}}. The database runs {{.Workers}} statements at once, of {{.Service}} each. Redis: {{.Redis}}. Database: {{.Database}}.</p>
 {{range .Plots}}<h2>{{.Title}}</h2>{{.SVG}}{{end}}
 <h2>Figures</h2><pre>{{.Table}}</pre></html>
 `))
@@ -31,7 +31,7 @@ type figure struct {
 	SVG   template.HTML
 }
 
-func writeReport(cfg config, runs []*result) error {
+func writeReport(cfg config, w *world, runs []*result) error {
 	var figs []figure
 	for _, f := range []struct {
 		title  string
@@ -50,14 +50,10 @@ func writeReport(cfg config, runs []*result) error {
 	}
 	var table strings.Builder
 	printTable(&table, runs)
-	database := "a simulator"
-	if cfg.mysql != "" {
-		database = "a real server"
-	}
 	var b bytes.Buffer
 	err := page.Execute(&b, map[string]any{
-		"Scenario": cfg.scenario, "Keys": cfg.keys, "TTL": cfg.ttl, "Rate": cfg.rate, "Deadline": cfg.deadline,
-		"Workers": cfg.workers, "Service": cfg.service, "Redis": redisKind(cfg), "Database": database,
+		"Scenario": cfg.scenario.name, "About": cfg.scenario.about, "Processes": w.Processes, "Keys": w.Keys, "TTL": w.TTL,
+		"Rate": w.Rate, "Deadline": w.Deadline, "Workers": w.Workers, "Service": w.Service, "Redis": w.redis.Kind(), "Database": w.db.Kind(),
 		"Plots": figs, "Table": table.String(),
 	})
 	if err != nil {
@@ -70,10 +66,10 @@ var colors = []color.Color{
 	color.RGBA{R: 200, G: 50, B: 50, A: 255}, color.RGBA{R: 30, G: 110, B: 180, A: 255}, color.RGBA{R: 60, G: 150, B: 90, A: 255},
 }
 
-// drawLines plots one line for each run over the seconds since its first key expired.
+// drawLines plots one line for each run over the seconds since the event.
 func drawLines(runs []*result, series func(*result) []float64, log bool) (string, error) {
 	p := plot.New()
-	p.X.Label.Text = "seconds since the first key expired"
+	p.X.Label.Text = "seconds since it began"
 	p.Legend.Top = true
 	p.Add(plotter.NewGrid())
 	if log {

@@ -45,8 +45,8 @@ func openServer(ctx context.Context, cfg config) (database, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(2)
-	s := &server{db: db, dsn: cfg.mysql, workers: cfg.workers, stop: make(chan struct{}), done: make(chan struct{})}
-	if err := s.create(ctx, cfg.keys); err != nil {
+	s := &server{db: db, dsn: cfg.mysql, workers: cfg.Workers, stop: make(chan struct{}), done: make(chan struct{})}
+	if err := s.create(ctx, cfg.Keys); err != nil {
 		return nil, errors.Join(fmt.Errorf("preparing the tables: %w", err), s.drop(), db.Close())
 	}
 	go s.watch() //nolint:contextcheck,gosec // it ends with Close, not with ctx

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -21,6 +20,7 @@ func printTable(out io.Writer, runs []*result) {
 	}
 	count := func(n int, of int) string { return fmt.Sprintf("%d (%.1f %%)", n, 100*float64(n)/float64(max(of, 1))) }
 	row("", func(r *result) string { return r.Name })
+	row("processes", func(r *result) string { return strconv.Itoa(r.Processes) })
 	row("requests", func(r *result) string { return strconv.Itoa(r.Requests) })
 	row("answered", func(r *result) string { return count(r.OK, r.Requests) })
 	row("of them stale", func(r *result) string { return count(r.Stale, r.Requests) })
@@ -44,34 +44,4 @@ func printTable(out io.Writer, runs []*result) {
 			fmt.Fprintf(out, "first error of %s: %s\n", r.Name, r.FirstError)
 		}
 	}
-}
-
-// check returns an error for each promise that was not kept. Latencies are no part of it: they depend on the machine.
-func check(cfg config, runs []*result) error {
-	var errs []error
-	broken := func(r *result, format string, args ...any) {
-		errs = append(errs, fmt.Errorf(r.Name+": "+format, args...))
-	}
-	for _, r := range runs {
-		if r.Requests == 0 {
-			broken(r, "no requests")
-		}
-		if r.Name == "naive" {
-			continue
-		}
-		if r.Errors+r.Timeouts > 0 {
-			broken(r, "%d errors and %d timeouts", r.Errors, r.Timeouts)
-		}
-		if r.MaxRunning > cfg.workers || r.MaxQueued > cfg.workers {
-			broken(r, "%d statements ran and %d queued at the database", r.MaxRunning, r.MaxQueued)
-		}
-		most := uint64(cfg.keys) + 10 //nolint:gosec // at least 1
-		if r.Loads > most {
-			broken(r, "%d loads, more than %d", r.Loads, most)
-		}
-		if r.Name == "snowshed" && r.Rejected > 0 {
-			broken(r, "%d rejections in spite of stale values", r.Rejected)
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -88,15 +88,21 @@ func (c *Cache[K, V]) rebuild(ctx context.Context, key K, w wish) (outcome[K, V]
 	if err != nil {
 		return outcome[K, V]{entry: found}, err
 	}
+	c.conclude(ctx, l, at, found != nil, away != nil)
+	return outcome[K, V]{l.entry, FromLoad, l.keep && c.clock.Now() >= l.entry.Expires}, nil
+}
+
+// conclude stores what was loaded, or removes what it replaces. replaces tells that Redis held an older value when the
+// load began, away that it did not answer.
+func (c *Cache[K, V]) conclude(ctx context.Context, l loaded[K, V], at tiers.Epoch, replaces, away bool) {
 	switch {
-	case l.keep && away != nil:
+	case l.keep && away:
 		c.local.Put(l.entry, at) // what does not answer a read is not given a write to wait for
 	case l.keep:
-		c.store(ctx, l.entry, at, found != nil)
-	case l.drop && (found != nil || c.local.Get(key) != nil):
-		c.drop(ctx, key)
+		c.store(ctx, l.entry, at, replaces)
+	case l.drop && (replaces || c.local.Get(l.entry.Key) != nil):
+		c.drop(ctx, l.entry.Key)
 	}
-	return outcome[K, V]{l.entry, FromLoad, l.keep && c.clock.Now() >= l.entry.Expires}, nil
 }
 
 // newest returns the local entry of e's key if it is newer, else e: Redis may hold an older value than this process,

@@ -189,7 +189,7 @@ func TestDroppedRefreshIsMadeUpFor(t *testing.T) {
 		}
 		s := c.Stats()
 		assert.True(t, s.RefreshesDropped > 0)
-		told := uint64(seen.count(observe.RefreshDropped)) //nolint:gosec // a count
+		told := uint64(seen.count(observe.RefreshDropped))
 		assert.True(t, told > 0 && told < s.RefreshesDropped, told, " events of ", s.RefreshesDropped, ": ")
 		assert.Equal(t, src.loads.Load(), 2*keys)
 	})

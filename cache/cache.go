@@ -29,6 +29,7 @@ type Cache[K comparable, V any] struct {
 	rests    *rests
 	runway   *runway
 	loads    *running // orphans included
+	writes   *writes
 	closed   atomic.Bool
 }
 
@@ -41,7 +42,7 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 	}
 	c := &Cache[K, V]{
 		clone: o.Clone, opts: o, clock: o.Local, guard: o.Guard,
-		flights: lock.NewFlights[outcome[K, V]](), loads: newRunning(),
+		flights: lock.NewFlights[outcome[K, V]](), loads: newRunning(), writes: newWrites(),
 		rests:  newRests(o.RetryBackoff, o.MaxRetryBackoff, recoveries(o.Guard)),
 		runway: newRunway(o.Name, o.StaleIfError, o.Observer),
 	}

@@ -101,7 +101,9 @@ func TestI3LateSetIsTakenBack(t *testing.T) {
 		reader := later(func() (int, error) { return c.Get(t.Context(), "a") })
 		<-set.reached
 		r.version.Store(2)
-		assert.NoError(t, c.Invalidate(t.Context(), "a"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		assert.ErrorIs(t, c.Invalidate(ctx, "a"), context.DeadlineExceeded) // it does not know what will become of the write
 		set.release()
 		<-reader
 		settle()
@@ -110,8 +112,8 @@ func TestI3LateSetIsTakenBack(t *testing.T) {
 	})
 }
 
-// As above, but a reader of this process finds the value in Redis before it is taken back.
-func TestI3LateSetIsTakenBackFromTheLocalTierToo(t *testing.T) {
+// An invalidation waits for a write that it has overtaken, and nobody reads from Redis what that write brings.
+func TestI3LateSetIsSeenByNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		r, c := openRow(t, w, cache.Options[string, int]{})
@@ -120,16 +122,40 @@ func TestI3LateSetIsTakenBackFromTheLocalTierToo(t *testing.T) {
 		reader := later(func() (int, error) { return c.Get(t.Context(), "a") })
 		<-sent.reached
 		r.version.Store(2)
-		assert.NoError(t, c.Invalidate(t.Context(), "a"))
+		writer := later(func() (int, error) { return 0, c.Invalidate(t.Context(), "a") })
+		settle()
+		assert.Equal(t, len(writer), 0, "invalidations that did not wait")
 		sent.release()
 		<-answered.reached
-		_, _ = c.Get(t.Context(), "a") // without a fence in Redis nothing tells this reader that the value is old
+		is(t, 2)(c.Get(t.Context(), "a"))
 		answered.release()
-		<-reader
-		settle()
+		is(t, 1)(got(<-reader))
+		is(t, 0)(got(<-writer))
 		is(t, 2)(c.Get(t.Context(), "a"))
 	})
 }
+
+// The deletion of an invalidation comes last even if that of the flight fails.
+func TestI3LateSetWhoseDeletionFailsIsInvalidated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r, c := openRow(t, w, cache.Options[string, int]{})
+		set := w.wire.holdRequest("set")
+		reader := later(func() (int, error) { return c.Get(t.Context(), "a") })
+		<-set.reached
+		r.version.Store(2)
+		w.wire.add(&rule{command: "unlink", before: func() error { return errSource }})
+		writer := later(func() (int, error) { return 0, c.Invalidate(t.Context(), "a") })
+		settle()
+		set.release()
+		is(t, 1)(got(<-reader))
+		is(t, 0)(got(<-writer))
+		assert.True(t, !w.holds("a"), "an overtaken value is in Redis: ")
+		is(t, 2)(c.Get(t.Context(), "a"))
+	})
+}
+
+func got[V any](r reply[V]) (V, error) { return r.value, r.err }
 
 // The epoch counts from before the read of Redis.
 func TestI3RedisReplyHeldBackOverInvalidationIsNotStored(t *testing.T) {

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/snowshed-go/snowshed/observe"
@@ -18,12 +19,23 @@ func (c *Cache[K, V]) Invalidate(ctx context.Context, keys ...K) error {
 	if c.remote == nil || len(keys) == 0 {
 		return nil
 	}
-	err := c.remote.Delete(ctx, keys...)
+	err := c.written(ctx, keys)
+	err = errors.Join(err, c.remote.Delete(ctx, keys...))
 	// Once more: between the first time and the deletion, a reader may have taken the old value from Redis.
 	c.forget(keys)
 	if err != nil {
 		c.emit(observe.InvalidateError, observe.Warn, "an invalidation did not reach Redis", err, 0)
 		return fmt.Errorf("cache %q: invalidating in Redis: %w", c.opts.Name, err)
+	}
+	return nil
+}
+
+// written waits until no older value of keys is on its way to Redis, where it would arrive after the deletion.
+func (c *Cache[K, V]) written(ctx context.Context, keys []K) error {
+	for _, k := range keys {
+		if err := c.writes.wait(ctx, c.opts.Key(k)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -116,8 +116,8 @@ func (c *Cache[K, V]) newest(e *tiers.Entry[K, V]) *tiers.Entry[K, V] {
 
 // fetch reads the value of key from Redis. It returns nil for a miss, and nil with an error if Redis could not be read.
 func (c *Cache[K, V]) fetch(ctx context.Context, key K) (*tiers.Entry[K, V], error) {
-	if c.remote == nil {
-		return nil, nil //nolint:nilnil // a miss
+	if c.remote == nil || c.writes.running(c.opts.Key(key)) {
+		return nil, nil //nolint:nilnil // a miss, or as good as one: what a flight is writing may have been overtaken
 	}
 	sent := c.clock.Now()
 	s, err := c.remote.Get(ctx, key)
@@ -285,6 +285,9 @@ func (c *Cache[K, V]) store(ctx context.Context, e *tiers.Entry[K, V], at tiers.
 	if c.remote == nil {
 		return
 	}
+	text := c.opts.Key(e.Key)
+	c.writes.begin(text) // before the look at the epoch: an invalidation that moves it later waits for the end
+	defer c.writes.end(text)
 	var err error
 	sent := c.local.Unmoved(e.Key, at)
 	if sent {
@@ -296,14 +299,11 @@ func (c *Cache[K, V]) store(ctx context.Context, e *tiers.Entry[K, V], at tiers.
 		})
 	}
 	late := sent && !c.local.Unmoved(e.Key, at)
-	// Three reasons to delete: an invalidation may have deleted before this value arrived; Redis cannot keep this value, and
+	// Three reasons to delete: an invalidation may have given up its wait for this write; Redis cannot keep this value, and
 	// the older one must not come back; nor must it when the epoch was moved by another key of its stripe. At worst a newer
 	// value goes too.
 	if late || c.unstorable(err) || !sent && replaces {
 		err = errors.Join(err, c.remote.Delete(context.WithoutCancel(ctx), e.Key))
-	}
-	if late {
-		c.forget([]K{e.Key}) // what readers took from Redis meanwhile
 	}
 	if err != nil {
 		c.counts.storeErrors.Add(1)

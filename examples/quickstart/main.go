@@ -25,7 +25,7 @@ func main() {
 	guard, err := dbguard.Open(dsn, dbguard.Options{Name: "users-db", MaxConcurrent: 8}) // never more than 8 statements at once
 	check(err)
 	defer guard.Close(ctx)
-	remote, err := tiers.NewRedis(redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{redisAddr}}), tiers.RedisOptions{Prefix: "quickstart"})
+	remote, err := tiers.NewRedis(redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{redisAddr}, ContextTimeoutEnabled: true, MaxRetries: -1}), tiers.RedisOptions{Prefix: "quickstart"})
 	check(err)
 	defer remote.Close(ctx)
 	users, err := cache.New(cache.Options[int64, user]{

@@ -75,6 +75,13 @@ func TestRingCountsAsANaiveListDoes(t *testing.T) {
 // The steps of a ring are a division, done as a multiplication.
 func TestRingStepIsTheQuotient(t *testing.T) {
 	t.Parallel()
+	for _, window := range []time.Duration{1, 10 * time.Millisecond, time.Second, 10 * time.Second, 7 * time.Hour} {
+		r := newRing(window, 1)
+		for _, step := range []int64{1, 2, 3, 1_000, 1 << 20} { // borders, where the last bit counts
+			assert.Equal(t, r.step(step*r.width), step)
+			assert.Equal(t, r.step(step*r.width-1), step-1)
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		r := newRing(time.Duration(rapid.Int64Range(1, math.MaxInt64).Draw(t, "window")), 1)
 		now := rapid.Int64Range(0, math.MaxInt64).Draw(t, "now")

@@ -1,7 +1,8 @@
 -- Takes ARGV[1] units from every counter, or from none. ARGV[2] is 1 for sliding windows. Each key has two more arguments:
 -- the limit and the length of the window in µs.
 -- A counter is a hash: w the number of the latest window, c the units taken in it, p those in the one before.
--- Returns {1}, or {0, µs until all of them may have room, number of the key that needs the longest}.
+-- Returns {1}, or {0, µs until all of them may have room, number of the key that needs the longest}; the time as text, since
+-- some servers answer integers of 32 bits where that is what their machine has.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local n, sliding = tonumber(ARGV[1]), ARGV[2] == '1'
@@ -52,4 +53,4 @@ end
 if full == 0 then
   return {1}
 end
-return {0, retry, full}
+return {0, string.format('%.0f', retry), full}

@@ -258,6 +258,7 @@ func TestWindowsOfARealCluster(t *testing.T) {
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testutil.RedisCluster(t), ContextTimeoutEnabled: true})
 	t.Cleanup(func() { assert.NoError(t, rdb.Close()) })
 	for _, tenant := range []string{"{a}", "{b}", "{c}", "{d}"} { // on all nodes
+		assert.NoError(t, rdb.Del(t.Context(), "redislimit:"+tenant+":hour", "redislimit:"+tenant+":day").Err()) // of an earlier run
 		w := limit(t, rdb, redislimit.Options{Windows: []redislimit.Window{
 			{Key: "redislimit:" + tenant + ":hour", Limit: 50, Length: time.Hour},
 			{Key: "redislimit:" + tenant + ":day", Limit: 3, Length: 24 * time.Hour},

@@ -173,7 +173,7 @@ func (b *batch) watch() *time.Timer {
 }
 
 // errNotSent stands if the pipeline ended without a word, as by runtime.Goexit in a hook of the client's.
-var errNotSent = errors.New("the pipeline did not return")
+var errNotSent = errors.New("the pipeline ended without a result")
 
 // run sends the batch in one pipeline, decides its calls and ends them.
 func (r *Redis) run(ctx context.Context, b *batch) {
@@ -211,10 +211,14 @@ func worse(a, b protection.Outcome) protection.Outcome {
 
 // unexplained returns err unless a command carries an error of its own: then each call has its own result.
 func unexplained(cmds []redis.Cmder, err error) error {
-	if slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Err() != nil }) {
+	switch {
+	case slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Err() != nil }):
 		return nil
+	case errors.Is(err, redis.Nil): // a word about one key, and no command has it
+		return errNotSent
+	default:
+		return err
 	}
-	return err
 }
 
 // lane is where the calls of one node gather. The zero lane is empty.

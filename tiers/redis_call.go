@@ -35,7 +35,8 @@ type call struct {
 	pttl pttlCmd
 	get  getCmd
 	set  *redis.StatusCmd // nil if the value had no life left when its turn came
-	dels []*redis.IntCmd
+	dels []*redis.IntCmd // each has its own result, if own
+	own  bool            // the pipeline has ended, and the commands carry what came of it
 
 	node     *node
 	slot     protection.Permit // of the bulkhead: ends when the call has really ended
@@ -139,7 +140,7 @@ func (c *call) result(failed error) (protection.Outcome, error) {
 	if errors.Is(err, errNotSent) {
 		return protection.Ignored, &callError{c.op.String(), err}
 	}
-	if err == nil {
+	if c.own = err == nil; c.own {
 		err = c.commandError()
 	}
 	if err == nil || errors.Is(err, redis.Nil) {

@@ -142,6 +142,53 @@ func TestAHookThatRefusesOrPanicsIsAnErrorNotAnAnswer(t *testing.T) {
 	assert.Eventually(t, patient, func() bool { return r.Stats().InFlight == 0 })
 }
 
+func TestADeletionThatWasNotSentIsAnErrorForEveryKey(t *testing.T) {
+	refused := errors.New("refused")
+	for name, act := range map[string]func() error{
+		"refused":         func() error { return refused },
+		"refused as nil":  func() error { return redis.Nil },
+		"a panic":         func() error { panic("hook") },
+		"runtime.Goexit":  func() error { runtime.Goexit(); return nil },
+		"a closed client": func() error { return redis.ErrClosed },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rdb := redis.NewClient(plainOptions(miniredis.RunT(t).Addr()))
+			rdb.AddHook(pipelineHook(func(ctx context.Context, cmds []redis.Cmder, next redis.ProcessPipelineHook) error {
+				if cmds[0].Name() == "unlink" {
+					return act()
+				}
+				return next(ctx, cmds)
+			}))
+			r := open(t, rdb, tiers.RedisOptions{Timeout: patient})
+			v := view[string](t, r, "c", nil)
+			ctx, cancel := context.WithCancel(t.Context()) // a ctx that can end, so that calls run on goroutines of the tier's
+			defer cancel()
+			assert.NoError(t, v.Set(ctx, "k", minute("old")))
+			for _, keys := range [][]string{{"k"}, {"k", "l"}} {
+				err := v.Delete(ctx, keys...)
+				for i := range keys {
+					assert.Error(t, err, keys)
+					assert.True(t, strings.Contains(err.Error(), fmt.Sprintf("key %d: ", i)), err)
+				}
+			}
+			assert.Equal(t, r.Stats().Deletes, 0)
+			assert.NoError(t, second(v.Get(ctx, "k")))
+		})
+	}
+}
+
+// A pipeline that ends with a bare redis.Nil, which no command has got, has told nothing about any key.
+func TestAPipelineThatEndsWithNilHasStoredAndFoundNothing(t *testing.T) {
+	rdb := redis.NewClient(plainOptions(miniredis.RunT(t).Addr()))
+	rdb.AddHook(pipelineHook(func(context.Context, []redis.Cmder, redis.ProcessPipelineHook) error { return redis.Nil }))
+	r := open(t, rdb, tiers.RedisOptions{Timeout: patient})
+	v := view[string](t, r, "c", nil)
+	assert.Error(t, v.Set(t.Context(), "k", minute("v")))
+	err := second(v.Get(t.Context(), "k"))
+	assert.True(t, err != nil && !errors.Is(err, tiers.ErrMiss), err)
+	assert.Equal(t, r.Stats().Sets, 0)
+}
+
 func TestErrorsNameNoKeyAndNoValue(t *testing.T) {
 	m := miniredis.RunT(t)
 	told := &events{}

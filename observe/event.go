@@ -48,7 +48,8 @@ const (
 	Alarm           Kind = "alarm"            // a threshold was approached or passed
 )
 
-// Event tells of one thing that happened. It never carries a cache key or a literal of an SQL statement.
+// Event tells of one thing that happened. Source and Message never carry a cache key or a literal of an SQL statement.
+// Err is the cause as it is: what a loader of the user's, or the database behind it, put into its text stands there.
 type Event struct {
 	At       time.Time     // when it happened
 	Kind     Kind          // what happened
@@ -59,8 +60,9 @@ type Event struct {
 	Duration time.Duration // how long it took, if that matters
 }
 
-// Observer receives events. Implementations must be safe for concurrent use and quick: Observe runs on the
-// goroutine where the event happened, outside of all locks and never on the path of a local hit. A panic in it is contained.
+// Observer receives events. Implementations must be safe for concurrent use and quick: what tells an event waits for
+// Observe, outside of all locks and never on the path of a local hit. Observe runs on a goroutine of its own, so that a
+// panic in it, and runtime.Goexit as by a test's FailNow, ends there.
 type Observer interface {
 	Observe(Event)
 }
@@ -93,7 +95,7 @@ func Slog(l *slog.Logger) Observer {
 	})
 }
 
-// Emit sends e to o, filling At if it is zero. A nil observer is no observer, and a panic of the observer ends here.
+// Emit sends e to o, filling At if it is zero, and returns when the observer has. A nil observer is no observer.
 func Emit(o Observer, e Event) {
 	if o == nil {
 		return
@@ -101,6 +103,11 @@ func Emit(o Observer, e Event) {
 	if e.At.IsZero() {
 		e.At = time.Now()
 	}
-	defer func() { _ = recover() }() //nolint:errcheck // an observer's panic must not reach the code that it watches
-	o.Observe(e)
+	done := make(chan struct{})
+	go func() { // nothing else contains a Goexit; events are rare enough
+		defer close(done)
+		defer func() { _ = recover() }() //nolint:errcheck // an observer's panic must not reach the code that it watches
+		o.Observe(e)
+	}()
+	<-done
 }

@@ -208,6 +208,44 @@ func TestErrorsNameNoKeyAndNoValue(t *testing.T) {
 	}
 }
 
+// An observer of a test's may well call t.FailNow.
+func TestAnObserverThatExitsHoldsUpNobodyAndLeaksNothing(t *testing.T) {
+	for name, fault := range map[string]pipelineHook{
+		"Redis refuses": func(context.Context, []redis.Cmder, redis.ProcessPipelineHook) error { return errors.New("connection refused") },
+		"Redis hangs": func(ctx context.Context, _ []redis.Cmder, _ redis.ProcessPipelineHook) error {
+			<-ctx.Done()
+			sleep(time.Second) // as a client whose own timeouts are long
+			return ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rdb := bubbleClient(t)
+				rdb.AddHook(fault)
+				told := &events{}
+				r := open(t, rdb, tiers.RedisOptions{Observer: observe.Func(func(e observe.Event) {
+					told.Observe(e)
+					runtime.Goexit()
+				})})
+				v := view[string](t, r, "c", nil)
+				ctx, cancel := context.WithCancel(t.Context()) // a ctx that can end, so that calls run on goroutines of the tier's
+				defer cancel()
+				for range 6 { // past the warning, and past the opening of the breaker
+					began := time.Now()
+					assert.Error(t, second(v.Get(ctx, "k")))
+					assert.True(t, time.Since(began) <= 250*time.Millisecond, "took ", time.Since(began))
+				}
+				synctest.Wait() // the breaker is told after the caller
+				assert.Equal(t, told.kinds(), []string{"redis.down warn", "redis.down critical"})
+				assert.ErrorIs(t, r.Ready(), protection.ErrOpen)
+				sleep(2 * time.Second)
+				assert.Equal(t, r.Stats().InFlight, 0)
+				assert.NoError(t, r.Close(ctx))
+			})
+		})
+	}
+}
+
 func TestWhatCountsAgainstRedis(t *testing.T) {
 	for text, opens := range map[string]bool{
 		"READONLY You can't write against a read only replica.":  true,

@@ -120,7 +120,7 @@ func (r *Redis) due(calls []*call) []*call {
 type batch struct {
 	calls   []*call
 	verdict protection.Permit
-	judged  atomic.Bool
+	judged  sync.Once
 }
 
 // open returns the batch of the calls, admitted by the breaker, or decides and ends them all and returns nil.
@@ -136,19 +136,18 @@ func (r *Redis) open(ctx context.Context, calls ...*call) *batch {
 	return nil
 }
 
-// judge gives the breaker its result, once.
+// judge gives the breaker its result, once. Whoever comes second waits, so that no observer runs once the calls have ended.
 func (b *batch) judge(o protection.Outcome) {
-	if b.judged.CompareAndSwap(false, true) {
+	b.judged.Do(func() {
 		b.calls[0].node.health.note(o)
 		b.verdict.Done(o)
-	}
+	})
 }
 
-// expire decides c as timed out, unless it is decided.
+// expire decides c as timed out, unless it is decided. The verdict comes second: an observer may take its time over it.
 func (b *batch) expire(c *call) {
-	if !c.decided.Load() {
+	if c.decide(ErrTimeout) {
 		b.judge(protection.Timeout)
-		c.decide(ErrTimeout)
 	}
 }
 

@@ -35,8 +35,8 @@ type call struct {
 	pttl pttlCmd
 	get  getCmd
 	set  *redis.StatusCmd // nil if the value had no life left when its turn came
-	dels []*redis.IntCmd // each has its own result, if own
-	own  bool            // the pipeline has ended, and the commands carry what came of it
+	dels []*redis.IntCmd  // each has its own result, if own
+	own  bool             // the pipeline has ended, and the commands carry what came of it
 
 	node     *node
 	slot     protection.Permit // of the bulkhead: ends when the call has really ended
@@ -97,12 +97,14 @@ func (r *Redis) await(ctx context.Context, c *call) error {
 	}
 }
 
-// decide sets the result of c, unless it has one.
-func (c *call) decide(err error) {
-	if c.decided.CompareAndSwap(false, true) {
-		c.err = err
-		close(c.done)
+// decide sets the result of c, unless it has one, and reports whether it did.
+func (c *call) decide(err error) bool {
+	if !c.decided.CompareAndSwap(false, true) {
+		return false
 	}
+	c.err = err
+	close(c.done)
+	return true
 }
 
 // end gives back what c holds when nothing of it runs any more. It must have been decided.

@@ -211,7 +211,9 @@ func TestErrorsNameNoKeyAndNoValue(t *testing.T) {
 // An observer of a test's may well call t.FailNow.
 func TestAnObserverThatExitsHoldsUpNobodyAndLeaksNothing(t *testing.T) {
 	for name, fault := range map[string]pipelineHook{
-		"Redis refuses": func(context.Context, []redis.Cmder, redis.ProcessPipelineHook) error { return errors.New("connection refused") },
+		"Redis refuses": func(context.Context, []redis.Cmder, redis.ProcessPipelineHook) error {
+			return errors.New("connection refused")
+		},
 		"Redis hangs": func(ctx context.Context, _ []redis.Cmder, _ redis.ProcessPipelineHook) error {
 			<-ctx.Done()
 			sleep(time.Second) // as a client whose own timeouts are long
@@ -246,6 +248,33 @@ func TestAnObserverThatExitsHoldsUpNobodyAndLeaksNothing(t *testing.T) {
 	}
 }
 
+func TestASlowObserverHoldsUpCloseButNoCall(t *testing.T) {
+	release := make(chan struct{})
+	var ended atomic.Bool
+	o := plainOptions(blackHole(t))
+	o.ContextTimeoutEnabled, o.ReadTimeout = false, 200*time.Millisecond // the tier's limit comes before the client's
+	r := open(t, redis.NewClient(o), tiers.RedisOptions{
+		Timeout: 50 * time.Millisecond,
+		Observer: observe.Func(func(e observe.Event) {
+			if e.Kind == observe.RedisDown {
+				<-release
+				ended.Store(true)
+			}
+		}),
+	})
+	v := view[string](t, r, "c", nil)
+	ctx, cancel := context.WithCancel(t.Context()) // a ctx that can end, so that calls run on goroutines of the tier's
+	defer cancel()
+	for range 5 {
+		began := time.Now()
+		assert.ErrorIs(t, second(v.Get(ctx, "k")), tiers.ErrTimeout)
+		assert.True(t, time.Since(began) < 50*time.Millisecond+slack, "took ", time.Since(began))
+	}
+	time.AfterFunc(500*time.Millisecond, func() { close(release) }) // when the client has given up, too
+	assert.NoError(t, r.Close(ctx))
+	assert.True(t, ended.Load(), "Close returned before the observer")
+}
+
 func TestWhatCountsAgainstRedis(t *testing.T) {
 	for text, opens := range map[string]bool{
 		"READONLY You can't write against a read only replica.":  true,
@@ -269,6 +298,7 @@ func TestWhatCountsAgainstRedis(t *testing.T) {
 			for range 10 {
 				assert.Error(t, v.Set(t.Context(), "k", minute("v")))
 			}
+			assert.Eventually(t, patient, func() bool { return r.Stats().InFlight == 0 }) // told after the callers, before the calls end
 			assert.Equal(t, errors.Is(r.Ready(), protection.ErrOpen), opens)
 			assert.Equal(t, len(told.kinds()) > 0, opens)
 			m.SetError("")

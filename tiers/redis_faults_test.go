@@ -507,6 +507,15 @@ func TestADeadNodeOfAClusterTakesOnlyItsOwnKeysAlong(t *testing.T) {
 	}
 }
 
+func TestCloseOfAnIdleTierSucceedsWhateverItsContext(t *testing.T) {
+	rdb := redis.NewClient(plainOptions(miniredis.RunT(t).Addr()))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		assert.NoError(t, open(t, rdb, tiers.RedisOptions{}).Close(ended))
+	}
+}
+
 func TestNewRedisNamesWhatCannotBe(t *testing.T) {
 	ok := redis.NewClient(plainOptions("localhost:6379"))
 	defer ok.Close()

@@ -441,6 +441,35 @@ func TestReadsThatNobodyWaitsForAreNotSentWritesAre(t *testing.T) {
 	})
 }
 
+func TestAValueWhoseLifeEndsOnItsWayIsNoSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		rdb := bubbleClient(t)
+		rdb.AddHook(pipelineHook(func(ctx context.Context, cmds []redis.Cmder, next redis.ProcessPipelineHook) error {
+			<-release
+			return next(ctx, cmds)
+		}))
+		r := open(t, rdb, tiers.RedisOptions{Timeout: patient})
+		v := view[string](t, r, "c", nil)
+		var all sync.WaitGroup
+		for i := range 10 { // the last one waits in the lane for the one before
+			all.Go(func() {
+				life := time.Minute
+				if i == 9 {
+					life = time.Millisecond
+				}
+				assert.NoError(t, v.Set(t.Context(), fmt.Sprint("k", i), tiers.Stored[string]{TTL: life, Life: life}))
+			})
+			synctest.Wait()
+		}
+		sleep(time.Second)
+		close(release)
+		all.Wait()
+		assert.Equal(t, r.Stats().Sets, 9)
+		assert.ErrorIs(t, second(v.Get(t.Context(), "k9")), tiers.ErrMiss)
+	})
+}
+
 func TestManyCallsShareFewPipelines(t *testing.T) {
 	m := miniredis.RunT(t)
 	h := &slowHook{delay: time.Millisecond}
@@ -525,6 +554,8 @@ func TestNewRedisNamesWhatCannotBe(t *testing.T) {
 		"MaxValueSize":  {Prefix: "p", MaxValueSize: -1},
 		"Timeout":       {Prefix: "p", Timeout: time.Microsecond},
 		"FailureRatio":  {Prefix: "p", Breaker: protection.BreakerOptions{FailureRatio: 2}},
+
+		"tiers: RedisOptions.Breaker: ": {Prefix: "p", Breaker: protection.BreakerOptions{OpenFor: -1}},
 	} {
 		_, err := tiers.NewRedis(ok, o)
 		assert.Error(t, err, want)

@@ -112,7 +112,9 @@ func (v *RedisView[K, V]) Set(ctx context.Context, key K, s Stored[V]) error {
 	if err := v.redis.do(ctx, c); err != nil {
 		return err
 	}
-	v.redis.counts.sets.Add()
+	if c.set != nil {
+		v.redis.counts.sets.Add()
+	}
 	return nil
 }
 

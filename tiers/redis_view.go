@@ -42,18 +42,19 @@ type RedisView[K comparable, V any] struct {
 	fingerprint uint32
 }
 
-// NewRedisView returns the view of the cache o.Name, or an error that names what cannot be.
+// NewRedisView returns the view of the cache o.Name, or an error that names what cannot be: an [*OptionError] if it is an
+// option.
 func NewRedisView[K comparable, V any](r *Redis, o RedisViewOptions[K, V]) (*RedisView[K, V], error) {
 	if r == nil {
 		return nil, errors.New("tiers: NewRedisView: the tier is nil")
 	}
-	if err := checkName("RedisViewOptions.Name", o.Name); err != nil {
-		return nil, err
+	if problem := nameProblem(o.Name); problem != "" {
+		return nil, &OptionError{"Name", problem}
 	}
 	if o.Key == nil {
 		encode, err := KeyEncoder[K]()
 		if err != nil {
-			return nil, err
+			return nil, &OptionError{"Key", "is required: " + err.Error()}
 		}
 		o.Key = encode
 	}
@@ -67,7 +68,12 @@ func NewRedisView[K comparable, V any](r *Redis, o RedisViewOptions[K, V]) (*Red
 	if own, ok := any(o.Codec).(fingerprinter); ok {
 		v.fingerprint = own.fingerprint()
 	} else if v.codecID < firstUserID {
-		return nil, fmt.Errorf("tiers: RedisViewOptions.Codec has the ID %d: 0 to %d belong to the codecs of this package", v.codecID, firstUserID-1)
+		return nil, &OptionError{"Codec", fmt.Sprintf("has the ID %d: 0 to %d belong to the codecs of this package", v.codecID, firstUserID-1)}
+	}
+	if own, ok := any(o.Codec).(checker); ok {
+		if problem := own.problem(); problem != "" {
+			return nil, &OptionError{"Codec", problem}
+		}
 	}
 	return v, nil
 }

@@ -203,6 +203,8 @@ func TestErrorsNameNoKeyAndNoValue(t *testing.T) {
 			assert.True(t, !strings.Contains(err.Error(), "secret"), err)
 		}
 	}
+	assert.NoError(t, r.Close(t.Context())) // after which nothing is told
+	assert.True(t, len(told.all) > 0)
 	for _, e := range told.all {
 		assert.True(t, !strings.Contains(fmt.Sprint(e), "secret"), e)
 	}

@@ -124,8 +124,9 @@ func (c *call) enqueue(ctx context.Context, pipe redis.Pipeliner) {
 		_ = pipe.Process(ctx, &c.pttl) //nolint:errcheck // a pipeline only collects here
 		_ = pipe.Process(ctx, &c.get)  //nolint:errcheck // as above
 	case opSet:
-		if px := time.Until(c.until).Truncate(time.Millisecond); px > 0 {
-			c.set = pipe.Set(ctx, c.keys[0], c.envelope, px)
+		if time.Until(c.until) >= time.Millisecond {
+			c.set = redis.NewStatusCmd(ctx, "set", c.keys[0], c.envelope, "px", &timeLeft{c.until})
+			_ = pipe.Process(ctx, c.set) //nolint:errcheck // a pipeline only collects here
 		}
 	case opDelete:
 		c.dels = make([]*redis.IntCmd, len(c.keys))

@@ -32,12 +32,15 @@ func (h pipelineHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 }
 
 func TestAWriteBetweenPTTLAndGETMakesTheAgeErrToOld(t *testing.T) {
-	for name, c := range map[string]struct{ older, newer tiers.Stored[string] }{
-		"a younger value":             {tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: 50 * time.Second}, tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: time.Second}},
-		"an older value":              {tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: time.Second}, tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: 50 * time.Second}},
-		"one with a shorter life":     {tiers.Stored[string]{TTL: time.Second, Life: time.Hour}, tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: 30 * time.Second}},
-		"one with a longer life":      {tiers.Stored[string]{TTL: time.Second, Life: time.Minute}, tiers.Stored[string]{TTL: time.Second, Life: time.Hour, Age: time.Second}},
-		"a not-found, soon forgotten": {tiers.Stored[string]{TTL: time.Second, Life: time.Hour}, tiers.Stored[string]{NotFound: true, TTL: time.Second, Life: time.Second}},
+	for name, c := range map[string]struct {
+		older, newer tiers.Stored[string]
+		hit          bool // else PTTL tells more than the newer value can have left, so its age is unknown
+	}{
+		"a younger value":             {tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: 50 * time.Second}, tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: time.Second}, true},
+		"an older value":              {tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: time.Second}, tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: 50 * time.Second}, false},
+		"one with a shorter life":     {tiers.Stored[string]{TTL: time.Second, Life: time.Hour}, tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: 30 * time.Second}, false},
+		"one with a longer life":      {tiers.Stored[string]{TTL: time.Second, Life: time.Minute}, tiers.Stored[string]{TTL: time.Second, Life: time.Hour, Age: time.Second}, true},
+		"a not-found, soon forgotten": {tiers.Stored[string]{TTL: time.Second, Life: time.Hour}, tiers.Stored[string]{NotFound: true, TTL: time.Second, Life: time.Second}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := miniredis.RunT(t)
@@ -57,11 +60,63 @@ func TestAWriteBetweenPTTLAndGETMakesTheAgeErrToOld(t *testing.T) {
 			v := view[string](t, open(t, rdb, tiers.RedisOptions{Timeout: patient}), "c", nil)
 			assert.NoError(t, writer.Set(t.Context(), "k", c.older))
 			s, err := v.Get(t.Context(), "k")
+			if !c.hit {
+				assert.ErrorIs(t, err, tiers.ErrMiss)
+				return
+			}
 			assert.NoError(t, err)
 			assert.Equal(t, s.NotFound, c.newer.NotFound)
 			assert.True(t, s.Age >= c.newer.Age, "age ", s.Age, " of a value that was ", c.newer.Age, " old")
 		})
 	}
+}
+
+// As by an operator's EXPIRE, by a step back of the wall clock of Redis, or by that of the node which a failover chose.
+func TestAValueWithMoreTimeToLiveThanItWasGivenIsAMiss(t *testing.T) {
+	m := miniredis.RunT(t)
+	r := open(t, redis.NewClient(plainOptions(m.Addr())), tiers.RedisOptions{Timeout: patient})
+	v := view[string](t, r, "c", nil)
+	stored := tiers.Stored[string]{TTL: time.Minute, Life: time.Hour, Age: 10 * time.Minute}
+	for ttl, hit := range map[time.Duration]bool{
+		time.Millisecond: true, 30 * time.Minute: true, 50 * time.Minute: true, 50*time.Minute + 100*time.Millisecond: true,
+		50*time.Minute + 101*time.Millisecond: false, time.Hour: false, 1000 * time.Hour: false,
+	} {
+		assert.NoError(t, v.Set(t.Context(), "k", stored))
+		m.SetTTL("test:c:{k}", ttl)
+		before := r.Stats().Unreadable.Extended
+		s, err := v.Get(t.Context(), "k")
+		assert.Equal(t, err == nil, hit, ttl, ": ", err)
+		if hit {
+			assert.Equal(t, s.Age, max(time.Hour-ttl, stored.Age), ttl)
+			assert.Equal(t, r.Stats().Unreadable.Extended, before)
+		} else {
+			assert.ErrorIs(t, err, tiers.ErrMiss)
+			assert.Equal(t, r.Stats().Unreadable.Extended, before+1)
+		}
+	}
+}
+
+// The wait for a connection, a dial, a hook or a retry of the client's: what is written late is not younger for it.
+func TestTheAgeCountsUntilTheValueIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := bubbleClient(t)
+		rdb.AddHook(pipelineHook(func(ctx context.Context, cmds []redis.Cmder, next redis.ProcessPipelineHook) error {
+			if cmds[0].Name() == "set" {
+				sleep(2 * time.Second)
+			}
+			return next(ctx, cmds)
+		}))
+		r := open(t, rdb, tiers.RedisOptions{Timeout: patient})
+		v := view[string](t, r, "c", nil)
+		assert.NoError(t, v.Set(t.Context(), "k", minute("v")))
+		s, err := v.Get(t.Context(), "k")
+		assert.NoError(t, err)
+		assert.Equal(t, s.Age, 2*time.Second)
+
+		assert.NoError(t, v.Set(t.Context(), "k", tiers.Stored[string]{TTL: time.Second, Life: time.Second}))
+		sleep(time.Millisecond)
+		assert.ErrorIs(t, second(v.Get(t.Context(), "k")), tiers.ErrMiss, "its life ended on its way")
+	})
 }
 
 // movedError is a redirection as the client sees it.

@@ -49,6 +49,9 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 	c.refresh = newRefreshers(o.Refreshers)
 	if o.Remote != nil {
 		c.remote, err = tiers.NewRedisView(o.Remote, tiers.RedisViewOptions[K, V]{Name: o.Name, Key: o.Key, Codec: o.Codec})
+		if wrong, ok := errors.AsType[*tiers.OptionError](err); ok {
+			return nil, o.bad(wrong.Field, "%s", wrong.Problem)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("cache %q: Options.Remote: %w", o.Name, err)
 		}

@@ -145,6 +145,25 @@ func TestNameThatRedisKeysCannotHoldIsNamed(t *testing.T) {
 	})
 }
 
+// What Redis needs to know is named as the option of the cache that it is.
+func TestNewNamesTheFieldThatRedisCannotTake(t *testing.T) {
+	type hidden struct{ id int }
+	synctest.Test(t, func(t *testing.T) {
+		remote := newWorld(t).Redis
+		_, err := cache.New(cache.Options[string, hidden]{
+			Name: "things", TTL: time.Minute, Remote: remote,
+			Load: func(context.Context, string) (hidden, error) { return hidden{1}, nil },
+		})
+		assert.Error(t, err)
+		assert.True(t, strings.HasPrefix(err.Error(), `cache "things": Options.Codec must be one of your own: JSON keeps nothing of cache_test.hidden, `), err)
+		o := good()
+		o.Name, o.Remote = "my things", remote
+		_, err = cache.New(o)
+		assert.Error(t, err)
+		assert.True(t, strings.HasPrefix(err.Error(), `cache "my things": Options.Name contains ' ': `), err)
+	})
+}
+
 func TestMalformedRedisAddressIsNamed(t *testing.T) {
 	for _, addr := range []string{"redis://host:6379", "host", "host:port:6379", "host:0", "host:99999"} {
 		rdb := redis.NewClient(&redis.Options{Addr: addr})

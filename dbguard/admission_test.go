@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +16,7 @@ import (
 	"github.com/snowshed-go/snowshed/dbguard"
 	"github.com/snowshed-go/snowshed/internal/assert"
 	"github.com/snowshed-go/snowshed/internal/mysqltest"
+	"github.com/snowshed-go/snowshed/observe"
 	"github.com/snowshed-go/snowshed/protection"
 )
 
@@ -69,6 +72,43 @@ func TestCrowdNeverGetsPastTheBulkhead(t *testing.T) {
 		stats := s.Stats()
 		assert.Equal(t, []int{stats.MaxRunning, stats.MaxSessions}, []int{8, 8})
 		assert.Equal(t, g.Stats(), dbguard.Stats{Idle: 8, Opened: 8, Rejected: 104})
+	})
+}
+
+// An observer of a test's may well call t.FailNow.
+func TestObserverThatExitsKeepsNoPermit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, mysqltest.Capacity{})
+		var kinds []observe.Kind
+		var down atomic.Bool
+		g := guard(t, s, dbguard.Options{
+			MaxConcurrent: 1, MaxQueue: -1,
+			Breaker: protection.BreakerOptions{MinCalls: 3, OpenFor: time.Second},
+			Observer: observe.Func(func(e observe.Event) {
+				kinds = append(kinds, e.Kind)
+				runtime.Goexit()
+			}),
+			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if down.Load() {
+					return nil, errors.New("connection refused")
+				}
+				return s.DialFunc(ctx, network, addr)
+			},
+		})
+		down.Store(true)
+		for range 4 {
+			assert.Error(t, g.DB().PingContext(t.Context()))
+			assert.Equal(t, g.Stats().InFlight, 0)
+		}
+		assert.ErrorIs(t, g.DB().PingContext(t.Context()), protection.ErrOpen)
+		down.Store(false)
+		for g.Stats().Breaker != protection.Closed {
+			advance(time.Second)
+			_ = g.DB().PingContext(t.Context())
+			assert.Equal(t, g.Stats().InFlight, 0)
+		}
+		assert.Equal(t, kinds, []observe.Kind{observe.BreakerOpened, observe.BreakerClosed})
 	})
 }
 

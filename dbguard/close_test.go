@@ -73,3 +73,17 @@ func TestCloseReachesTheQueue(t *testing.T) {
 		assert.Equal(t, s.Stats().Opened, 1)
 	})
 }
+
+func TestCloseOfAnIdleGuardSucceedsWhateverItsContext(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, mysqltest.Capacity{})
+		for range 100 {
+			g := guard(t, s, dbguard.Options{MaxConcurrent: 2})
+			assert.NoError(t, g.DB().PingContext(t.Context()))
+			assert.NoError(t, g.Close(ended))
+		}
+	})
+}

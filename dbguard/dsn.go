@@ -23,9 +23,9 @@ type dialer struct {
 
 // newDialer reads a DSN. It connects to nothing.
 func newDialer(dsn string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (*dialer, error) {
-	cfg, err := mysql.ParseDSN(dsn)
+	cfg, err := parse(dsn)
 	if err != nil {
-		return nil, malformed(dsn, err)
+		return nil, fmt.Errorf("dbguard: DSN: %w", err)
 	}
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = dialTimeout
@@ -35,19 +35,33 @@ func newDialer(dsn string, dial func(ctx context.Context, network, addr string) 
 	}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
-		return nil, malformed(dsn, err)
+		return nil, fmt.Errorf("dbguard: DSN: %w", withoutQuotes(err))
 	}
 	return &dialer{connector: connector, timeout: cfg.Timeout}, nil
 }
 
-// malformed says what is wrong with a DSN. But for its fixed texts, the parser quotes what stands after the last slash. If
-// there is an @, that may be a piece of a password with a slash in it, and must not be shown.
-func malformed(dsn string, err error) error {
-	tail := dsn[strings.LastIndexByte(dsn, '/')+1:]
-	if strings.Contains(tail, "@") && !strings.HasPrefix(err.Error(), "invalid DSN: ") {
-		err = errors.New("invalid, and not shown because it may hold a password")
+// parse reads a DSN. If it lacks an @ or a slash, a piece of the password may be taken for the network, the address or the
+// database, and would be shown by the parser or when the server is dialled. Such DSNs are refused.
+func parse(dsn string) (*mysql.Config, error) {
+	if slash := strings.LastIndexByte(dsn, '/'); slash >= 0 && strings.Contains(dsn[slash:], "@") {
+		return nil, errors.New("an @ stands behind the last slash: either the slash in front of the database's name is missing, or the @ must be written as %40")
 	}
-	return fmt.Errorf("dbguard: DSN: %w", err)
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, withoutQuotes(err)
+	}
+	if strings.ContainsAny(cfg.Net, ":@") {
+		return nil, errors.New("no network in front of the address: it must look like user:password@tcp(host:port)/name")
+	}
+	return cfg, nil
+}
+
+// withoutQuotes returns err if it is one of the parser's fixed texts. Others quote a piece of the DSN.
+func withoutQuotes(err error) error {
+	if strings.HasPrefix(err.Error(), "invalid DSN: ") {
+		return err
+	}
+	return errors.New("an unknown network, or a parameter that cannot be (not shown, as it may hold a piece of the password): it must look like user:password@tcp(host:port)/name?parameter=value")
 }
 
 // dial opens a connection, within the dial timeout: the driver applies that to the TCP connection only, and would wait

@@ -157,3 +157,14 @@ func TestCloseStress(t *testing.T) {
 		wg.Wait()
 	}
 }
+
+func TestCloseOfIdleFlightsSucceedsWhateverItsContext(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		f := lock.NewFlights[int]()
+		assert.Equal(t, do(t.Context(), f, "k", after(0, 7)).v, 7)
+		assert.NoError(t, f.Close(ended))
+	}
+}

@@ -49,7 +49,8 @@ const (
 	Alarm           Kind = "alarm"            // a threshold was approached or passed
 )
 
-// Event tells of one thing that happened. It never carries a cache key or a literal of an SQL statement.
+// Event tells of one thing that happened. Source and Message never carry a cache key or a literal of an SQL statement.
+// Err is the cause as it is: what a loader of the user's, or the database behind it, put into its text stands there.
 type Event struct {
 	At       time.Time     // when it happened
 	Kind     Kind          // what happened
@@ -61,8 +62,9 @@ type Event struct {
 	Alarm    *AlarmState   // of an event of the kind Alarm: which one, and what it rests on; nil otherwise
 }
 
-// Observer receives events. Implementations must be safe for concurrent use and quick: Observe runs on the
-// goroutine where the event happened, outside of all locks and never on the path of a local hit. A panic in it is contained.
+// Observer receives events. Implementations must be safe for concurrent use and quick: what tells an event waits for
+// Observe, outside of all locks and never on the path of a local hit. Observe runs on a goroutine of its own, so that a
+// panic in it, and runtime.Goexit as by a test's FailNow, ends there.
 type Observer interface {
 	Observe(Event)
 }
@@ -98,7 +100,7 @@ func Slog(l *slog.Logger) Observer {
 	})
 }
 
-// Emit sends e to o, filling At if it is zero. A nil observer is no observer, and a panic of the observer ends here.
+// Emit sends e to o, filling At if it is zero, and returns when the observer has. A nil observer is no observer.
 func Emit(o Observer, e Event) {
 	if o == nil {
 		return
@@ -106,6 +108,11 @@ func Emit(o Observer, e Event) {
 	if e.At.IsZero() {
 		e.At = time.Now()
 	}
-	defer func() { _ = recover() }() //nolint:errcheck // an observer's panic must not reach the code that it watches
-	o.Observe(e)
+	done := make(chan struct{})
+	go func() { // nothing else contains a Goexit; events are rare enough
+		defer close(done)
+		defer func() { _ = recover() }() //nolint:errcheck // an observer's panic must not reach the code that it watches
+		o.Observe(e)
+	}()
+	<-done
 }

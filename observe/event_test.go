@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,6 +28,35 @@ func TestEmitContainsPanics(t *testing.T) {
 	observe.Emit(observe.Func(func(observe.Event) { calls++; panic(none) }), observe.Event{})
 	observe.Emit(observe.Func(nil), observe.Event{})
 	assert.Equal(t, calls, 3)
+}
+
+func TestEmitContainsGoexit(t *testing.T) {
+	t.Parallel()
+	calls, ended := 0, false
+	observe.Emit(observe.Func(func(observe.Event) {
+		defer func() { ended = true }()
+		calls++
+		runtime.Goexit()
+	}), observe.Event{})
+	assert.Equal(t, calls, 1)
+	assert.True(t, ended, "Emit waits for what the observer has deferred")
+}
+
+// Each event is over before its teller goes on, so an observer needs no lock against one teller's events.
+func TestEmitWaitsForTheObserver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var seen []string
+		slow := observe.Func(func(e observe.Event) {
+			<-time.NewTimer(time.Second).C
+			seen = append(seen, e.Message)
+		})
+		for _, m := range []string{"a", "b", "c"} {
+			observe.Emit(slow, observe.Event{Message: m})
+			seen = append(seen, "told "+m)
+		}
+		assert.Equal(t, seen, []string{"a", "told a", "b", "told b", "c", "told c"})
+	})
 }
 
 func TestEmitSetsTheTime(t *testing.T) {

@@ -63,7 +63,9 @@ func DefaultCodec[V any]() Codec[V] {
 //     of its zone do not. UTC stays UTC;
 //   - NaN, infinities, channels, functions and cycles cannot be encoded: Set returns an [*EncodeError];
 //   - strings that are not UTF-8 cannot be encoded either: encoding/json alone would change them silently;
-//   - behind an interface, numbers become float64 and structs become maps.
+//   - behind an interface, numbers become float64 and structs become maps;
+//   - of a struct with unexported fields alone nothing is kept, unless it marshals and unmarshals itself: [NewRedisView]
+//     returns an error if V, or what V points to or is a slice, an array or a map of, is one.
 //
 // Values are stored with a fingerprint of V's name and of its exported fields, with their types and tags: after a field
 // was added or changed, older values are misses, not values with a hole. Where several versions of a program must read
@@ -78,7 +80,7 @@ func (jsonCodec[V]) Encode(dst []byte, v V) ([]byte, error) {
 	b := bytes.NewBuffer(dst)
 	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	if err := e.Encode(&v); err != nil { // by its address, so that methods of *V are called
 		return nil, err
 	}
 	out := b.Bytes()

@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,6 +82,62 @@ func TestWhatJSONWouldChangeIsRefused(t *testing.T) {
 	}
 	_, err := JSON[int]().Decode([]byte("1 2"))
 	assert.Error(t, err)
+}
+
+// Types of which encoding/json keeps nothing, and some that look alike.
+type (
+	hidden    struct{ id int }
+	disguised struct {
+		Name string `json:"-"`
+	}
+	wrapping   struct{ hidden }
+	promoting  struct{ inner }
+	inner      struct{ Name string }
+	partly     struct{ id, Name string }
+	empty      struct{}
+	marshals   struct{ hidden }
+	itself     struct{ id string }
+	byPointer  struct{ id string }
+	texts      struct{ id string }
+	recursive  struct{ *recursive }
+	withHidden struct{ Hidden hidden }
+)
+
+func (marshals) MarshalJSON() ([]byte, error)       { return []byte("{}"), nil }
+func (i itself) MarshalJSON() ([]byte, error)       { return json.Marshal(i.id) }
+func (i *itself) UnmarshalJSON(b []byte) error      { return json.Unmarshal(b, &i.id) }
+func (p *byPointer) MarshalJSON() ([]byte, error)   { return json.Marshal(p.id) }
+func (p *byPointer) UnmarshalJSON(b []byte) error   { return json.Unmarshal(b, &p.id) }
+func (x texts) MarshalText() ([]byte, error)        { return []byte(x.id), nil }
+func (x *texts) UnmarshalText(b []byte) (err error) { x.id = string(b); return nil }
+
+func TestJSONRefusesTypesOfWhichItKeepsNothing(t *testing.T) {
+	for _, err := range []error{
+		refusal[hidden](), refusal[*hidden](), refusal[[]hidden](), refusal[[2]**hidden](), refusal[map[string]hidden](), refusal[map[string][]*hidden](),
+		refusal[disguised](), refusal[wrapping](), refusal[marshals](), refusal[recursive](), refusal[sync.Mutex](), refusal[map[string]byPointer](),
+	} {
+		o := assert.ErrorAs[*OptionError](t, err)
+		assert.Equal(t, o.Field, "Codec")
+		assert.True(t, strings.HasPrefix(err.Error(), "tiers: RedisViewOptions.Codec "), err)
+	}
+	for _, err := range []error{
+		refusal[promoting](), refusal[partly](), refusal[empty](), refusal[*empty](), refusal[itself](), refusal[*itself](), refusal[byPointer](),
+		refusal[[]byPointer](), refusal[map[string]*byPointer](), refusal[texts](), refusal[time.Time](), refusal[map[string]time.Time](),
+		refusal[withHidden](), refusal[any](), refusal[[]any](), refusal[int](), refusal[[]byte](), refusal[*wrapperspb.StringValue](),
+	} {
+		assert.NoError(t, err)
+	}
+	assert.Equal(t, recoded(t, JSON[itself](), itself{"a"}), itself{"a"})
+	assert.Equal(t, recoded(t, JSON[byPointer](), byPointer{"a"}), byPointer{"a"})
+	assert.Equal(t, recoded(t, JSON[[]byPointer](), []byPointer{{"a"}}), []byPointer{{"a"}})
+	assert.Equal(t, recoded(t, JSON[texts](), texts{"a"}), texts{"a"})
+	assert.Equal(t, recoded(t, JSON[promoting](), promoting{inner{"a"}}), promoting{inner{"a"}})
+}
+
+// refusal returns why a view of V's with the default codec cannot be.
+func refusal[V any]() error {
+	_, err := NewRedisView(&Redis{}, RedisViewOptions[string, V]{Name: "v"})
+	return err
 }
 
 func TestFingerprintsTellTypesApart(t *testing.T) {

@@ -47,21 +47,22 @@ func redisKey(base, key string) string {
 
 var tagEscaper = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D") //nolint:gochecknoglobals // immutable, and costly to build
 
-// checkName returns an error unless name can be a part of a Redis key without being taken for a separator or a hash tag.
-func checkName(field, name string) error {
+// nameProblem says what keeps name from being a part of a Redis key that is not taken for a separator or a hash tag; "" if
+// nothing does.
+func nameProblem(name string) string {
 	const hint = "it must be 1 to 128 letters, digits, '-', '_', '.' or '/'"
 	if name == "" {
-		return fmt.Errorf("tiers: %s is empty: %s", field, hint)
+		return "is empty: " + hint
 	}
 	if len(name) > 128 {
-		return fmt.Errorf("tiers: %s has %d bytes: %s", field, len(name), hint)
+		return fmt.Sprintf("has %d bytes: %s", len(name), hint)
 	}
 	for _, r := range name {
 		switch {
 		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune("-_./", r):
 		default:
-			return fmt.Errorf("tiers: %s contains %q: %s", field, r, hint)
+			return fmt.Sprintf("contains %q: %s", r, hint)
 		}
 	}
-	return nil
+	return ""
 }

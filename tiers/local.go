@@ -166,7 +166,7 @@ func (l *Local) Close(context.Context) error {
 	return nil
 }
 
-// errLocalClosed tells a fill that the tier has gone.
+// errLocalClosed tells a fill, or who wants a view, that the tier has gone.
 var errLocalClosed = errors.New("tiers: the local tier is closed")
 
 // use runs fn while the capacity store is sure to be open.

@@ -41,9 +41,9 @@ func TestClosedLocalHoldsNothing(t *testing.T) {
 	v.Touch(stored)
 	v.Invalidate(1)
 	v.Reset()
-	late := viewOf[int, int](t, l)
-	assert.True(t, !late.Put(living(l, 1, 1, l.Now(), time.Hour), late.Epoch(1)))
-	lacks(t, late, 1)
+	late, err := NewLocalView[int, int](l, LocalViewOptions[int]{})
+	assert.ErrorIs(t, err, errLocalClosed)
+	assert.True(t, late == nil)
 }
 
 // A cache that is gone leaves its view to the garbage collector, though the tier lives on.

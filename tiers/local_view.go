@@ -44,7 +44,7 @@ type Epoch struct {
 	era uint64
 }
 
-// NewLocalView returns a window on l for one cache.
+// NewLocalView returns a window on l for one cache, or an error if l is nil or closed.
 func NewLocalView[K comparable, V any](l *Local, o LocalViewOptions[V]) (*LocalView[K, V], error) {
 	if l == nil {
 		return nil, errors.New("tiers: NewLocalView needs a Local")
@@ -62,6 +62,9 @@ func NewLocalView[K comparable, V any](l *Local, o LocalViewOptions[V]) (*LocalV
 	w := weak.Make(v)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed.Load() { // Close empties the views under mu, once
+		return nil, errLocalClosed
+	}
 	l.views = slices.DeleteFunc(l.views, func(view func() resetter) bool { return view() == nil })
 	l.views = append(l.views, func() resetter {
 		if v := w.Value(); v != nil {

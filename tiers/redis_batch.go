@@ -120,7 +120,7 @@ func (r *Redis) due(calls []*call) []*call {
 type batch struct {
 	calls   []*call
 	verdict protection.Permit
-	judged  atomic.Bool
+	judged  sync.Once
 }
 
 // open returns the batch of the calls, admitted by the breaker, or decides and ends them all and returns nil.
@@ -136,19 +136,18 @@ func (r *Redis) open(ctx context.Context, calls ...*call) *batch {
 	return nil
 }
 
-// judge gives the breaker its result, once.
+// judge gives the breaker its result, once. Whoever comes second waits, so that no observer runs once the calls have ended.
 func (b *batch) judge(o protection.Outcome) {
-	if b.judged.CompareAndSwap(false, true) {
+	b.judged.Do(func() {
 		b.calls[0].node.health.note(o)
 		b.verdict.Done(o)
-	}
+	})
 }
 
-// expire decides c as timed out, unless it is decided.
+// expire decides c as timed out, unless it is decided. The verdict comes second: an observer may take its time over it.
 func (b *batch) expire(c *call) {
-	if !c.decided.Load() {
+	if c.decide(ErrTimeout) {
 		b.judge(protection.Timeout)
-		c.decide(ErrTimeout)
 	}
 }
 
@@ -173,7 +172,7 @@ func (b *batch) watch() *time.Timer {
 }
 
 // errNotSent stands if the pipeline ended without a word, as by runtime.Goexit in a hook of the client's.
-var errNotSent = errors.New("the pipeline did not return")
+var errNotSent = errors.New("the pipeline ended without a result")
 
 // run sends the batch in one pipeline, decides its calls and ends them.
 func (r *Redis) run(ctx context.Context, b *batch) {
@@ -211,10 +210,14 @@ func worse(a, b protection.Outcome) protection.Outcome {
 
 // unexplained returns err unless a command carries an error of its own: then each call has its own result.
 func unexplained(cmds []redis.Cmder, err error) error {
-	if slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Err() != nil }) {
+	switch {
+	case slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Err() != nil }):
 		return nil
+	case errors.Is(err, redis.Nil): // a word about one key, and no command has it
+		return errNotSent
+	default:
+		return err
 	}
-	return err
 }
 
 // lane is where the calls of one node gather. The zero lane is empty.

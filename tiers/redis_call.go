@@ -35,7 +35,8 @@ type call struct {
 	pttl pttlCmd
 	get  getCmd
 	set  *redis.StatusCmd // nil if the value had no life left when its turn came
-	dels []*redis.IntCmd
+	dels []*redis.IntCmd  // each has its own result, if own
+	own  bool             // the pipeline has ended, and the commands carry what came of it
 
 	node     *node
 	slot     protection.Permit // of the bulkhead: ends when the call has really ended
@@ -96,12 +97,14 @@ func (r *Redis) await(ctx context.Context, c *call) error {
 	}
 }
 
-// decide sets the result of c, unless it has one.
-func (c *call) decide(err error) {
-	if c.decided.CompareAndSwap(false, true) {
-		c.err = err
-		close(c.done)
+// decide sets the result of c, unless it has one, and reports whether it did.
+func (c *call) decide(err error) bool {
+	if !c.decided.CompareAndSwap(false, true) {
+		return false
 	}
+	c.err = err
+	close(c.done)
+	return true
 }
 
 // end gives back what c holds when nothing of it runs any more. It must have been decided.
@@ -121,8 +124,9 @@ func (c *call) enqueue(ctx context.Context, pipe redis.Pipeliner) {
 		_ = pipe.Process(ctx, &c.pttl) //nolint:errcheck // a pipeline only collects here
 		_ = pipe.Process(ctx, &c.get)  //nolint:errcheck // as above
 	case opSet:
-		if px := time.Until(c.until).Truncate(time.Millisecond); px > 0 {
-			c.set = pipe.Set(ctx, c.keys[0], c.envelope, px)
+		if time.Until(c.until) >= time.Millisecond {
+			c.set = redis.NewStatusCmd(ctx, "set", c.keys[0], c.envelope, "px", &timeLeft{c.until})
+			_ = pipe.Process(ctx, c.set) //nolint:errcheck // a pipeline only collects here
 		}
 	case opDelete:
 		c.dels = make([]*redis.IntCmd, len(c.keys))
@@ -139,7 +143,7 @@ func (c *call) result(failed error) (protection.Outcome, error) {
 	if errors.Is(err, errNotSent) {
 		return protection.Ignored, &callError{c.op.String(), err}
 	}
-	if err == nil {
+	if c.own = err == nil; c.own {
 		err = c.commandError()
 	}
 	if err == nil || errors.Is(err, redis.Nil) {

@@ -283,6 +283,7 @@ func TestUnreachableRedisIsToldAtLowTraffic(t *testing.T) {
 		for range 3 {
 			assert.ErrorIs(t, second(v.Get(t.Context(), "k")), tiers.ErrMiss)
 		}
+		synctest.Wait() // the observer is told after the caller
 		assert.Equal(t, told.kinds(), []string{"redis.down warn", "redis.up info"})
 	})
 }
@@ -401,6 +402,18 @@ func TestAValueThatCannotBeEncodedIsATypedError(t *testing.T) {
 	assert.Equal(t, r.Stats().Unreadable.Decode, 1)
 	assert.NoError(t, r.Ready())
 
-	_, err := tiers.NewRedisView(r, tiers.RedisViewOptions[string, string]{Name: "u", Codec: upper{3}})
-	assert.Error(t, err, "an id of this package's")
+}
+
+func TestNewRedisViewNamesTheField(t *testing.T) {
+	r := open(t, redis.NewClient(plainOptions("localhost:6379")), tiers.RedisOptions{})
+	for field, o := range map[string]tiers.RedisViewOptions[string, string]{
+		"Name":  {Name: "a:b"},
+		"Codec": {Name: "u", Codec: upper{3}}, // an id of this package's
+	} {
+		_, err := tiers.NewRedisView(r, o)
+		assert.Equal(t, assert.ErrorAs[*tiers.OptionError](t, err).Field, field)
+		assert.True(t, strings.HasPrefix(err.Error(), "tiers: RedisViewOptions."+field+" "), err)
+	}
+	_, err := tiers.NewRedisView(r, tiers.RedisViewOptions[[1]int, string]{Name: "u"})
+	assert.Equal(t, assert.ErrorAs[*tiers.OptionError](t, err).Field, "Key")
 }

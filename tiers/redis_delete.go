@@ -58,10 +58,10 @@ func (r *Redis) deletePart(ctx context.Context, rks []string, positions []int, e
 		c.keys[i] = rks[p]
 	}
 	err := r.do(ctx, c)
-	own := errors.As(err, new(*callError)) && c.dels != nil // the commands have run, each has its own result
+	ran := errors.As(err, new(*callError)) // else it has been decided by a limit, and its commands may run yet
 	for i, p := range positions {
 		failed := err
-		if own {
+		if ran && c.own {
 			failed = nil
 			if e := c.dels[i].Err(); e != nil {
 				failed = &callError{c.op.String(), e}

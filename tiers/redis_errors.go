@@ -36,6 +36,15 @@ func (e *EncodeError) Error() string { return "tiers: the value cannot be encode
 // Unwrap returns the codec's error.
 func (e *EncodeError) Unwrap() error { return e.Err }
 
+// OptionError says that there can be no view with what a field of [RedisViewOptions] holds or lacks.
+type OptionError struct {
+	Field   string // "Name", "Key" or "Codec"
+	Problem string // the rest of a sentence that begins with the field
+}
+
+// Error names the field.
+func (e *OptionError) Error() string { return "tiers: RedisViewOptions." + e.Field + " " + e.Problem }
+
 // callError is an error of Redis or of the connection to it. The text of a Redis error can quote the command, key
 // included, so only its first word, the code, is shown.
 type callError struct {

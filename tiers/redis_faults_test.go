@@ -32,12 +32,15 @@ func (h pipelineHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 }
 
 func TestAWriteBetweenPTTLAndGETMakesTheAgeErrToOld(t *testing.T) {
-	for name, c := range map[string]struct{ older, newer tiers.Stored[string] }{
-		"a younger value":             {tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: 50 * time.Second}, tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: time.Second}},
-		"an older value":              {tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: time.Second}, tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: 50 * time.Second}},
-		"one with a shorter life":     {tiers.Stored[string]{TTL: time.Second, Life: time.Hour}, tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: 30 * time.Second}},
-		"one with a longer life":      {tiers.Stored[string]{TTL: time.Second, Life: time.Minute}, tiers.Stored[string]{TTL: time.Second, Life: time.Hour, Age: time.Second}},
-		"a not-found, soon forgotten": {tiers.Stored[string]{TTL: time.Second, Life: time.Hour}, tiers.Stored[string]{NotFound: true, TTL: time.Second, Life: time.Second}},
+	for name, c := range map[string]struct {
+		older, newer tiers.Stored[string]
+		hit          bool // else PTTL tells more than the newer value can have left, so its age is unknown
+	}{
+		"a younger value":             {tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: 50 * time.Second}, tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: time.Second}, true},
+		"an older value":              {tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: time.Second}, tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: 50 * time.Second}, false},
+		"one with a shorter life":     {tiers.Stored[string]{TTL: time.Second, Life: time.Hour}, tiers.Stored[string]{TTL: time.Second, Life: time.Minute, Age: 30 * time.Second}, false},
+		"one with a longer life":      {tiers.Stored[string]{TTL: time.Second, Life: time.Minute}, tiers.Stored[string]{TTL: time.Second, Life: time.Hour, Age: time.Second}, true},
+		"a not-found, soon forgotten": {tiers.Stored[string]{TTL: time.Second, Life: time.Hour}, tiers.Stored[string]{NotFound: true, TTL: time.Second, Life: time.Second}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := miniredis.RunT(t)
@@ -57,11 +60,63 @@ func TestAWriteBetweenPTTLAndGETMakesTheAgeErrToOld(t *testing.T) {
 			v := view[string](t, open(t, rdb, tiers.RedisOptions{Timeout: patient}), "c", nil)
 			assert.NoError(t, writer.Set(t.Context(), "k", c.older))
 			s, err := v.Get(t.Context(), "k")
+			if !c.hit {
+				assert.ErrorIs(t, err, tiers.ErrMiss)
+				return
+			}
 			assert.NoError(t, err)
 			assert.Equal(t, s.NotFound, c.newer.NotFound)
 			assert.True(t, s.Age >= c.newer.Age, "age ", s.Age, " of a value that was ", c.newer.Age, " old")
 		})
 	}
+}
+
+// As by an operator's EXPIRE, by a step back of the wall clock of Redis, or by that of the node which a failover chose.
+func TestAValueWithMoreTimeToLiveThanItWasGivenIsAMiss(t *testing.T) {
+	m := miniredis.RunT(t)
+	r := open(t, redis.NewClient(plainOptions(m.Addr())), tiers.RedisOptions{Timeout: patient})
+	v := view[string](t, r, "c", nil)
+	stored := tiers.Stored[string]{TTL: time.Minute, Life: time.Hour, Age: 10 * time.Minute}
+	for ttl, hit := range map[time.Duration]bool{
+		time.Millisecond: true, 30 * time.Minute: true, 50 * time.Minute: true, 50*time.Minute + 100*time.Millisecond: true,
+		50*time.Minute + 101*time.Millisecond: false, time.Hour: false, 1000 * time.Hour: false,
+	} {
+		assert.NoError(t, v.Set(t.Context(), "k", stored))
+		m.SetTTL("test:c:{k}", ttl)
+		before := r.Stats().Unreadable.Extended
+		s, err := v.Get(t.Context(), "k")
+		assert.Equal(t, err == nil, hit, ttl, ": ", err)
+		if hit {
+			assert.Equal(t, s.Age, max(time.Hour-ttl, stored.Age), ttl)
+			assert.Equal(t, r.Stats().Unreadable.Extended, before)
+		} else {
+			assert.ErrorIs(t, err, tiers.ErrMiss)
+			assert.Equal(t, r.Stats().Unreadable.Extended, before+1)
+		}
+	}
+}
+
+// The wait for a connection, a dial, a hook or a retry of the client's: what is written late is not younger for it.
+func TestTheAgeCountsUntilTheValueIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := bubbleClient(t)
+		rdb.AddHook(pipelineHook(func(ctx context.Context, cmds []redis.Cmder, next redis.ProcessPipelineHook) error {
+			if cmds[0].Name() == "set" {
+				sleep(2 * time.Second)
+			}
+			return next(ctx, cmds)
+		}))
+		r := open(t, rdb, tiers.RedisOptions{Timeout: patient})
+		v := view[string](t, r, "c", nil)
+		assert.NoError(t, v.Set(t.Context(), "k", minute("v")))
+		s, err := v.Get(t.Context(), "k")
+		assert.NoError(t, err)
+		assert.Equal(t, s.Age, 2*time.Second)
+
+		assert.NoError(t, v.Set(t.Context(), "k", tiers.Stored[string]{TTL: time.Second, Life: time.Second}))
+		sleep(time.Millisecond)
+		assert.ErrorIs(t, second(v.Get(t.Context(), "k")), tiers.ErrMiss, "its life ended on its way")
+	})
 }
 
 // movedError is a redirection as the client sees it.
@@ -142,6 +197,53 @@ func TestAHookThatRefusesOrPanicsIsAnErrorNotAnAnswer(t *testing.T) {
 	assert.Eventually(t, patient, func() bool { return r.Stats().InFlight == 0 })
 }
 
+func TestADeletionThatWasNotSentIsAnErrorForEveryKey(t *testing.T) {
+	refused := errors.New("refused")
+	for name, act := range map[string]func() error{
+		"refused":         func() error { return refused },
+		"refused as nil":  func() error { return redis.Nil },
+		"a panic":         func() error { panic("hook") },
+		"runtime.Goexit":  func() error { runtime.Goexit(); return nil },
+		"a closed client": func() error { return redis.ErrClosed },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rdb := redis.NewClient(plainOptions(miniredis.RunT(t).Addr()))
+			rdb.AddHook(pipelineHook(func(ctx context.Context, cmds []redis.Cmder, next redis.ProcessPipelineHook) error {
+				if cmds[0].Name() == "unlink" {
+					return act()
+				}
+				return next(ctx, cmds)
+			}))
+			r := open(t, rdb, tiers.RedisOptions{Timeout: patient})
+			v := view[string](t, r, "c", nil)
+			ctx, cancel := context.WithCancel(t.Context()) // a ctx that can end, so that calls run on goroutines of the tier's
+			defer cancel()
+			assert.NoError(t, v.Set(ctx, "k", minute("old")))
+			for _, keys := range [][]string{{"k"}, {"k", "l"}} {
+				err := v.Delete(ctx, keys...)
+				for i := range keys {
+					assert.Error(t, err, keys)
+					assert.True(t, strings.Contains(err.Error(), fmt.Sprintf("key %d: ", i)), err)
+				}
+			}
+			assert.Equal(t, r.Stats().Deletes, 0)
+			assert.NoError(t, second(v.Get(ctx, "k")))
+		})
+	}
+}
+
+// A pipeline that ends with a bare redis.Nil, which no command has got, has told nothing about any key.
+func TestAPipelineThatEndsWithNilHasStoredAndFoundNothing(t *testing.T) {
+	rdb := redis.NewClient(plainOptions(miniredis.RunT(t).Addr()))
+	rdb.AddHook(pipelineHook(func(context.Context, []redis.Cmder, redis.ProcessPipelineHook) error { return redis.Nil }))
+	r := open(t, rdb, tiers.RedisOptions{Timeout: patient})
+	v := view[string](t, r, "c", nil)
+	assert.Error(t, v.Set(t.Context(), "k", minute("v")))
+	err := second(v.Get(t.Context(), "k"))
+	assert.True(t, err != nil && !errors.Is(err, tiers.ErrMiss), err)
+	assert.Equal(t, r.Stats().Sets, 0)
+}
+
 func TestErrorsNameNoKeyAndNoValue(t *testing.T) {
 	m := miniredis.RunT(t)
 	told := &events{}
@@ -157,9 +259,77 @@ func TestErrorsNameNoKeyAndNoValue(t *testing.T) {
 		}
 	}
 	told.become(t, "redis.down warn", "redis.down critical")
-	for _, e := range told.all { // which is all that comes
+	assert.NoError(t, r.Close(t.Context())) // after which nothing is told
+	for _, e := range told.all {
 		assert.True(t, !strings.Contains(fmt.Sprint(e), "secret"), e)
 	}
+}
+
+// An observer of a test's may well call t.FailNow.
+func TestAnObserverThatExitsHoldsUpNobodyAndLeaksNothing(t *testing.T) {
+	for name, fault := range map[string]pipelineHook{
+		"Redis refuses": func(context.Context, []redis.Cmder, redis.ProcessPipelineHook) error {
+			return errors.New("connection refused")
+		},
+		"Redis hangs": func(ctx context.Context, _ []redis.Cmder, _ redis.ProcessPipelineHook) error {
+			<-ctx.Done()
+			sleep(time.Second) // as a client whose own timeouts are long
+			return ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rdb := bubbleClient(t)
+				rdb.AddHook(fault)
+				told := &events{}
+				r := open(t, rdb, tiers.RedisOptions{Observer: observe.Func(func(e observe.Event) {
+					told.Observe(e)
+					runtime.Goexit()
+				})})
+				v := view[string](t, r, "c", nil)
+				ctx, cancel := context.WithCancel(t.Context()) // a ctx that can end, so that calls run on goroutines of the tier's
+				defer cancel()
+				for range 6 { // past the warning, and past the opening of the breaker
+					began := time.Now()
+					assert.Error(t, second(v.Get(ctx, "k")))
+					assert.True(t, time.Since(began) <= 250*time.Millisecond, "took ", time.Since(began))
+				}
+				synctest.Wait() // the breaker is told after the caller
+				assert.Equal(t, told.kinds(), []string{"redis.down warn", "redis.down critical"})
+				assert.ErrorIs(t, r.Ready(), protection.ErrOpen)
+				sleep(2 * time.Second)
+				assert.Equal(t, r.Stats().InFlight, 0)
+				assert.NoError(t, r.Close(ctx))
+			})
+		})
+	}
+}
+
+func TestASlowObserverHoldsUpCloseButNoCall(t *testing.T) {
+	release := make(chan struct{})
+	var ended atomic.Bool
+	o := plainOptions(blackHole(t))
+	o.ContextTimeoutEnabled, o.ReadTimeout = false, 200*time.Millisecond // the tier's limit comes before the client's
+	r := open(t, redis.NewClient(o), tiers.RedisOptions{
+		Timeout: 50 * time.Millisecond,
+		Observer: observe.Func(func(e observe.Event) {
+			if e.Kind == observe.RedisDown {
+				<-release
+				ended.Store(true)
+			}
+		}),
+	})
+	v := view[string](t, r, "c", nil)
+	ctx, cancel := context.WithCancel(t.Context()) // a ctx that can end, so that calls run on goroutines of the tier's
+	defer cancel()
+	for range 5 {
+		began := time.Now()
+		assert.ErrorIs(t, second(v.Get(ctx, "k")), tiers.ErrTimeout)
+		assert.True(t, time.Since(began) < 50*time.Millisecond+slack, "took ", time.Since(began))
+	}
+	time.AfterFunc(500*time.Millisecond, func() { close(release) }) // when the client has given up, too
+	assert.NoError(t, r.Close(ctx))
+	assert.True(t, ended.Load(), "Close returned before the observer")
 }
 
 func TestWhatCountsAgainstRedis(t *testing.T) {
@@ -185,6 +355,7 @@ func TestWhatCountsAgainstRedis(t *testing.T) {
 			for range 10 {
 				assert.Error(t, v.Set(t.Context(), "k", minute("v")))
 			}
+			assert.Eventually(t, patient, func() bool { return r.Stats().InFlight == 0 }) // told after the callers, before the calls end
 			assert.Equal(t, errors.Is(r.Ready(), protection.ErrOpen), opens)
 			assert.Equal(t, len(told.kinds()) > 0, opens)
 			m.SetError("")
@@ -327,6 +498,35 @@ func TestReadsThatNobodyWaitsForAreNotSentWritesAre(t *testing.T) {
 	})
 }
 
+func TestAValueWhoseLifeEndsOnItsWayIsNoSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		rdb := bubbleClient(t)
+		rdb.AddHook(pipelineHook(func(ctx context.Context, cmds []redis.Cmder, next redis.ProcessPipelineHook) error {
+			<-release
+			return next(ctx, cmds)
+		}))
+		r := open(t, rdb, tiers.RedisOptions{Timeout: patient})
+		v := view[string](t, r, "c", nil)
+		var all sync.WaitGroup
+		for i := range 10 { // the last one waits in the lane for the one before
+			all.Go(func() {
+				life := time.Minute
+				if i == 9 {
+					life = time.Millisecond
+				}
+				assert.NoError(t, v.Set(t.Context(), fmt.Sprint("k", i), tiers.Stored[string]{TTL: life, Life: life}))
+			})
+			synctest.Wait()
+		}
+		sleep(time.Second)
+		close(release)
+		all.Wait()
+		assert.Equal(t, r.Stats().Sets, 9)
+		assert.ErrorIs(t, second(v.Get(t.Context(), "k9")), tiers.ErrMiss)
+	})
+}
+
 func TestManyCallsShareFewPipelines(t *testing.T) {
 	m := miniredis.RunT(t)
 	h := &slowHook{delay: time.Millisecond}
@@ -393,6 +593,15 @@ func TestADeadNodeOfAClusterTakesOnlyItsOwnKeysAlong(t *testing.T) {
 	}
 }
 
+func TestCloseOfAnIdleTierSucceedsWhateverItsContext(t *testing.T) {
+	rdb := redis.NewClient(plainOptions(miniredis.RunT(t).Addr()))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		assert.NoError(t, open(t, rdb, tiers.RedisOptions{}).Close(ended))
+	}
+}
+
 func TestNewRedisNamesWhatCannotBe(t *testing.T) {
 	ok := redis.NewClient(plainOptions("localhost:6379"))
 	defer ok.Close()
@@ -402,6 +611,8 @@ func TestNewRedisNamesWhatCannotBe(t *testing.T) {
 		"MaxValueSize":  {Prefix: "p", MaxValueSize: -1},
 		"Timeout":       {Prefix: "p", Timeout: time.Microsecond},
 		"FailureRatio":  {Prefix: "p", Breaker: protection.BreakerOptions{FailureRatio: 2}},
+
+		"tiers: RedisOptions.Breaker: ": {Prefix: "p", Breaker: protection.BreakerOptions{OpenFor: -1}},
 	} {
 		_, err := tiers.NewRedis(ok, o)
 		assert.Error(t, err, want)

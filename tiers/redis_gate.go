@@ -42,6 +42,11 @@ func (g *gate) close(ctx context.Context) error {
 	select {
 	case <-g.empty:
 		return nil
+	default: // if nobody is inside, it does not matter whether ctx has ended
+	}
+	select {
+	case <-g.empty:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -2,6 +2,7 @@ package tiers
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +32,10 @@ func (r *Redis) newNode(addr string) (*node, error) {
 	var err error
 	n.used.Store(int64(time.Since(r.born)))
 	n.breaker, err = protection.NewBreaker(o)
-	return n, err
+	if err != nil {
+		return nil, fmt.Errorf("tiers: RedisOptions.Breaker: %w", err)
+	}
+	return n, nil
 }
 
 // nodeFor returns the node that serves the Redis key. It never waits: until a cluster's slots are known, all keys are

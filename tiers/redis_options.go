@@ -1,6 +1,7 @@
 package tiers
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,8 +41,8 @@ func (o RedisOptions) withDefaults() (RedisOptions, error) {
 	if o.Name == "" {
 		o.Name = "redis"
 	}
-	if err := checkName("RedisOptions.Prefix", o.Prefix); err != nil {
-		return o, err
+	if problem := nameProblem(o.Prefix); problem != "" {
+		return o, errors.New("tiers: RedisOptions.Prefix " + problem)
 	}
 	for _, f := range []struct {
 		field string

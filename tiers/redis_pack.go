@@ -17,7 +17,12 @@ var (
 	errDecode = errors.New("does not decode")
 	errNoTTL  = errors.New("has no time to live")
 	errMoved  = errors.New("moved during the read")
+	errLonger = errors.New("has more time to live than it was stored with")
 )
+
+// ttlSlack is by how much the time to live may exceed what was stored: the clock of Redis may be slewed, and after a
+// failover another one counts.
+const ttlSlack = 100 * time.Millisecond
 
 // pack returns the envelope of s under the Redis key.
 func (v *RedisView[K, V]) pack(rk string, s Stored[V]) ([]byte, error) {
@@ -75,12 +80,14 @@ func (v *RedisView[K, V]) unpack(rk string, b []byte, remaining time.Duration) (
 		return s, errType
 	case !notFound && h.codec != v.codecID:
 		return s, errCodec
+	case remaining > h.life-h.age+ttlSlack:
+		return s, errLonger
 	}
 	s = Stored[V]{
 		NotFound: notFound, TTL: h.ttl, Life: h.life, LoadTime: h.loadTime, Generation: h.generation, Number: h.number,
 		Age: h.life - remaining,
 	}
-	if s.Age < h.age { // a write slipped in between PTTL and GET: the remaining time is that of an older value
+	if s.Age < h.age { // by the slack
 		s.Age = h.age
 	}
 	if notFound {

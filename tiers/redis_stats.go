@@ -36,12 +36,13 @@ type UnreadableStats struct {
 	Decode    uint64 // its payload does not decompress, or the codec failed or panicked
 	NoTTL     uint64 // without a time to live, so of unknown age
 	Moved     uint64 // its age is unknown, since its slot moved during the read
+	Extended  uint64 // with more time to live than it was stored with, so of unknown age: by an EXPIRE, a clock put back, or a newer value that came during the read
 }
 
 type redisCounters struct {
-	hits, misses, sets, deletes                                                 observe.Counter
-	errors, timeouts, cancelled, rejected, tooLarge, encode                     observe.Counter
-	malformed, version, checksum, key, codec, fingerprint, decode, noTTL, moved observe.Counter
+	hits, misses, sets, deletes                                                           observe.Counter
+	errors, timeouts, cancelled, rejected, tooLarge, encode                               observe.Counter
+	malformed, version, checksum, key, codec, fingerprint, decode, noTTL, moved, extended observe.Counter
 }
 
 // Stats returns the counters. They are read one by one while calls go on.
@@ -53,7 +54,7 @@ func (r *Redis) Stats() RedisStats {
 		TooLarge: c.tooLarge.Load(), EncodeErrors: c.encode.Load(), InFlight: r.gate.inside(),
 		Unreadable: UnreadableStats{
 			Malformed: c.malformed.Load(), Version: c.version.Load(), Checksum: c.checksum.Load(), Key: c.key.Load(),
-			Codec: c.codec.Load(), Type: c.fingerprint.Load(), Decode: c.decode.Load(), NoTTL: c.noTTL.Load(), Moved: c.moved.Load(),
+			Codec: c.codec.Load(), Type: c.fingerprint.Load(), Decode: c.decode.Load(), NoTTL: c.noTTL.Load(), Moved: c.moved.Load(), Extended: c.extended.Load(),
 		},
 	}
 }
@@ -77,6 +78,8 @@ func (c *redisCounters) unreadable(reason error) *observe.Counter {
 		return &c.noTTL
 	case errors.Is(reason, errMoved):
 		return &c.moved
+	case errors.Is(reason, errLonger):
+		return &c.extended
 	default:
 		return &c.malformed
 	}

@@ -14,7 +14,7 @@ import (
 type Stored[V any] struct {
 	Value      V
 	NotFound   bool          // the source has no such row; Value is zero
-	Age        time.Duration // on Get: the time since the start of its load, never less than it was when the request was sent; on Set: how long ago the load started
+	Age        time.Duration // on Get: the time since the start of its load, as exact as [RedisView.Get] says; on Set: how long ago the load started
 	TTL        time.Duration // fresh life; in Redis in whole milliseconds, as Age and Life
 	Life       time.Duration // physical life: TTL and the longest stale window
 	LoadTime   time.Duration // how long the load took; in Redis in whole microseconds
@@ -42,18 +42,19 @@ type RedisView[K comparable, V any] struct {
 	fingerprint uint32
 }
 
-// NewRedisView returns the view of the cache o.Name, or an error that names what cannot be.
+// NewRedisView returns the view of the cache o.Name, or an error that names what cannot be: an [*OptionError] if it is an
+// option.
 func NewRedisView[K comparable, V any](r *Redis, o RedisViewOptions[K, V]) (*RedisView[K, V], error) {
 	if r == nil {
 		return nil, errors.New("tiers: NewRedisView: the tier is nil")
 	}
-	if err := checkName("RedisViewOptions.Name", o.Name); err != nil {
-		return nil, err
+	if problem := nameProblem(o.Name); problem != "" {
+		return nil, &OptionError{"Name", problem}
 	}
 	if o.Key == nil {
 		encode, err := KeyEncoder[K]()
 		if err != nil {
-			return nil, err
+			return nil, &OptionError{"Key", "is required: " + err.Error()}
 		}
 		o.Key = encode
 	}
@@ -67,13 +68,24 @@ func NewRedisView[K comparable, V any](r *Redis, o RedisViewOptions[K, V]) (*Red
 	if own, ok := any(o.Codec).(fingerprinter); ok {
 		v.fingerprint = own.fingerprint()
 	} else if v.codecID < firstUserID {
-		return nil, fmt.Errorf("tiers: RedisViewOptions.Codec has the ID %d: 0 to %d belong to the codecs of this package", v.codecID, firstUserID-1)
+		return nil, &OptionError{"Codec", fmt.Sprintf("has the ID %d: 0 to %d belong to the codecs of this package", v.codecID, firstUserID-1)}
+	}
+	if own, ok := any(o.Codec).(checker); ok {
+		if problem := own.problem(); problem != "" {
+			return nil, &OptionError{"Codec", problem}
+		}
 	}
 	return v, nil
 }
 
 // Get returns the value stored under key. It returns [ErrMiss] if there is none that the view can read, ctx's error as
 // soon as ctx ends, [ErrTimeout], a [*protection.RejectedError], [ErrClosed], or what Redis or the connection to it failed with.
+//
+// The value's age is its life less the time that Redis will keep it: never less than it was when Get sent its request, but
+// for two things. One is the time from when Set's client wrote the value until Redis took it, at most Timeout if that Set
+// returned nil; if it returned an error, Redis may have taken the value after a stall of any length. The other is a step
+// back of the wall clock of Redis, or an EXPIRE, while it held the value; if more time is left than there was when the
+// value was stored, by more than 100 ms, that is noticed and the value is a miss.
 func (v *RedisView[K, V]) Get(ctx context.Context, key K) (Stored[V], error) {
 	rk := redisKey(v.base, v.encode(key))
 	b, remaining, err := v.redis.read(ctx, rk)
@@ -89,10 +101,11 @@ func (v *RedisView[K, V]) Get(ctx context.Context, key K) (Stored[V], error) {
 	return s, nil
 }
 
-// Set stores s under key until its life ends; if less than 1 ms of that is left it stores nothing and returns nil. Redis
-// counts from when it gets the value, so life and age may be off by the time that Set took, and by 2 ms of rounding. Set
-// returns [ErrTooLarge] or an [*EncodeError] if the value cannot be kept, and otherwise the errors of Get, apart from
-// ErrMiss. After ctx's error or ErrTimeout the value may be stored or not.
+// Set stores s under key until its life ends; if less than 1 ms of that is left it stores nothing and returns nil. The
+// client counts until it writes the value, Redis from when it takes it: the life is longer by the time between, which is
+// at most Timeout if Set returns nil, and 2 ms of rounding. Set returns [ErrTooLarge] or an [*EncodeError] if the value
+// cannot be kept, and otherwise the errors of Get, apart from ErrMiss. After ctx's error or ErrTimeout the value may be
+// stored or not, or be stored later.
 func (v *RedisView[K, V]) Set(ctx context.Context, key K, s Stored[V]) error {
 	if s.Age < 0 || s.TTL < 0 || s.LoadTime < 0 || s.Life < s.TTL {
 		return errors.New("tiers: Stored.Age, TTL and LoadTime must not be negative, and Life not less than TTL")
@@ -112,7 +125,9 @@ func (v *RedisView[K, V]) Set(ctx context.Context, key K, s Stored[V]) error {
 	if err := v.redis.do(ctx, c); err != nil {
 		return err
 	}
-	v.redis.counts.sets.Add()
+	if c.set != nil {
+		v.redis.counts.sets.Add()
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 )
 
 // errGoexit is the value of a PanicError for runtime.Goexit, which has no value of its own.
@@ -66,9 +67,18 @@ func Call[T any](fn func() (T, error)) (v T, err error) {
 	return fn()
 }
 
+// glimpse is how long an ended ctx leaves wait to say that there is nothing to wait for.
+const glimpse = 20 * time.Millisecond
+
 // Wait calls wait in a goroutine and returns nil when it has returned, or ctx's error if ctx ends first; the goroutine
-// then lives until wait returns.
+// then lives until wait returns. A wait that returns at once is seen to, even if ctx has ended before.
 func Wait(ctx context.Context, wait func()) error {
+	patience := ctx.Done()
+	if ctx.Err() != nil {
+		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), glimpse)
+		defer cancel()
+		patience = short.Done()
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -77,7 +87,7 @@ func Wait(ctx context.Context, wait func()) error {
 	select {
 	case <-done:
 		return nil
-	case <-ctx.Done():
+	case <-patience:
 		return ctx.Err()
 	}
 }

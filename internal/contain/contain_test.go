@@ -137,3 +137,20 @@ func TestWait(t *testing.T) {
 		<-time.NewTimer(time.Hour).C // the abandoned goroutine ends with its work
 	})
 }
+
+// Who asks with a ctx that has ended wants to know whether the work has.
+func TestWaitWithAnEndedContextSeesThatNothingRuns(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 1000 {
+		assert.NoError(t, contain.Wait(ended, func() {}))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		assert.NoError(t, contain.Wait(ended, func() {}))
+		assert.ErrorIs(t, contain.Wait(ended, func() { <-time.NewTimer(time.Minute).C }), context.Canceled)
+		<-time.NewTimer(time.Hour).C
+	})
+}

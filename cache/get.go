@@ -34,7 +34,7 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
 
 // touchEvery is how many hits of the hot table there are for one that its capacity store hears of. Hit ratios are the same
 // from 1 to 256 (Zipf 0.99, room for a tenth of the keys, still or shifting), and the hearing takes as long as two hits.
-const touchEvery = 64
+const touchEvery = 256
 
 // Read narrows what a Lookup may do and answer.
 type Read struct {

@@ -245,9 +245,9 @@ func (l *Local) Stats() LocalStats {
 
 // hotSlots is the size of a cache's hot table: a part of the budget's likely number of entries.
 func (l *Local) hotSlots() int {
-	const least, most = 1 << 10, 1 << 16
+	const least, most = 1 << 10, 1 << 18
 	n := least
-	for n < most && int64(n) < l.maxBytes/(16<<10) {
+	for n < most && int64(n) < l.maxBytes/(4<<10) {
 		n <<= 1
 	}
 	return n

@@ -61,16 +61,20 @@ func TestBulkheadNeverExceedsItsBounds_stress(t *testing.T) {
 	b := newBulkhead(t, protection.BulkheadOptions{MaxConcurrent: 4, MaxQueue: 8, MaxWait: time.Millisecond})
 	var running, most, queued atomic.Int64
 	var ok, full, late, cancelled atomic.Int64
-	together(64, func(int) {
+	together(64, func(i int) {
+		take, weight := b.Acquire, int64(1)
+		if i%2 == 1 {
+			take, weight = func(ctx context.Context) (protection.Permit, error) { return b.AcquireN(ctx, 2) }, 2
+		}
 		for range 300 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.Int64N(int64(2*time.Millisecond))))
-			permit, err := b.Acquire(ctx)
+			permit, err := take(ctx)
 			raise(&queued, int64(b.Queued()))
 			switch {
 			case err == nil:
-				raise(&most, running.Add(1))
+				raise(&most, running.Add(weight))
 				runtime.Gosched()
-				running.Add(-1)
+				running.Add(-weight)
 				permit.Done(protection.Success)
 				permit.Done(protection.Failure)
 				ok.Add(1)

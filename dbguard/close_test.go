@@ -78,10 +78,10 @@ func TestCloseReachesTheQueue(t *testing.T) {
 
 func TestCloseOfAnIdleGuardSucceedsWhateverItsContext(t *testing.T) {
 	t.Parallel()
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, mysqltest.Capacity{})
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
 		for range 100 {
 			g := guard(t, s, dbguard.Options{MaxConcurrent: 2})
 			assert.NoError(t, g.DB().PingContext(t.Context()))

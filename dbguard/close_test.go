@@ -27,7 +27,9 @@ func TestCloseWaitsForWhatIsInUse(t *testing.T) {
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, err.Error(), "dbguard: close: 1 connections are still in use: context deadline exceeded")
 		assert.Equal(t, time.Since(start), time.Second)
-		assert.Error(t, g.DB().PingContext(t.Context()), "closed from the start of Close on")
+		err = g.DB().PingContext(t.Context())
+		assert.Error(t, err, "closed from the start of Close on")
+		assert.Equal(t, err.Error(), "sql: database is closed", "which is database/sql's")
 		synctest.Wait()
 		assert.Equal(t, s.Stats().Sessions, 1, "the idle ones are closed")
 
@@ -76,10 +78,10 @@ func TestCloseReachesTheQueue(t *testing.T) {
 
 func TestCloseOfAnIdleGuardSucceedsWhateverItsContext(t *testing.T) {
 	t.Parallel()
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, mysqltest.Capacity{})
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
 		for range 100 {
 			g := guard(t, s, dbguard.Options{MaxConcurrent: 2})
 			assert.NoError(t, g.DB().PingContext(t.Context()))

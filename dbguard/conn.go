@@ -17,11 +17,20 @@ type conn struct {
 	worst  protection.Outcome // of all that happened on it; zero: nothing did
 	inTx   bool
 	broken bool // must not go back to the pool, although the driver would allow it
+	asked  bool // database/sql would have it back
 }
 
 // IsValid says no, always: database/sql then closes the connection after each use instead of pooling it, and asks the
-// connector, and so the guard, for the next one.
-func (c *conn) IsValid() bool { return false }
+// connector, and so the guard, for the next one. It does not ask if it gives the connection up: after a panic, or an
+// ErrBadConn, which the function of sql.Conn.Raw may return too.
+func (c *conn) IsValid() bool {
+	c.asked = true
+	return false
+}
+
+// ResetSession is never called, since no connection is used twice. Without it database/sql would give up the connection of
+// each transaction that its context has ended.
+func (c *conn) ResetSession(context.Context) error { return driver.ErrBadConn }
 
 // Close gives back the connection, then the permit, so that the next one admitted finds the connection.
 func (c *conn) Close() error {
@@ -34,7 +43,7 @@ func (c *conn) Close() error {
 	if outcome == 0 {
 		outcome = protection.Ignored
 	}
-	c.g.pool.put(s, !c.broken && !c.inTx)
+	c.g.pool.put(s, c.asked && !c.broken && !c.inTx)
 	c.permit.Done(outcome)
 	return nil
 }

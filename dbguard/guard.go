@@ -11,7 +11,8 @@ import (
 	"github.com/snowshed-go/snowshed/protection"
 )
 
-// ErrClosed is the error of a guard that has been closed.
+// ErrClosed is the error of a call that was on its way to a connection when its guard was closed. Later calls never get to
+// the guard: database/sql refuses them with an error of its own, "sql: database is closed", which has no name.
 var ErrClosed = errors.New("dbguard: closed")
 
 // Guard is the gate in front of one database. Safe for concurrent use.
@@ -78,7 +79,8 @@ func (g *Guard) admit(o Options) error {
 func (g *Guard) DB() *sql.DB { return g.db }
 
 // Close closes the database and the idle connections, and waits until those in use have come back or ctx has ended; then
-// it returns an error that wraps ctx's and they are closed as they come back. Queries fail from the start of Close on.
+// it returns an error that wraps ctx's and they are closed as they come back. Queries fail from the start of Close on, as
+// [ErrClosed] says.
 // It may be called again, to wait again.
 func (g *Guard) Close(ctx context.Context) error {
 	err := g.db.Close()

@@ -3,7 +3,9 @@ package dbguard_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -157,6 +159,38 @@ func TestReadOnlyServerIsLeft(t *testing.T) {
 	})
 }
 
+// Raw's way to say that the session is in a state which nobody else should meet.
+func TestConnectionThatRawGivesUpIsNotLentAgain(t *testing.T) {
+	t.Parallel()
+	for name, raw := range map[string]func(any) error{
+		"an error": func(any) error { return driver.ErrBadConn },
+		"wrapped":  func(any) error { return fmt.Errorf("half-way: %w", driver.ErrBadConn) },
+		"a panic":  func(any) error { panic("half-way") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t, mysqltest.Capacity{})
+				g := guard(t, s, dbguard.Options{MaxConcurrent: 1})
+				c := conns(t, g, 1)[0]
+				func() {
+					defer func() { _ = recover() }()
+					assert.ErrorIs(t, c.Raw(raw), driver.ErrBadConn)
+				}()
+				_ = c.Close()
+				assert.Equal(t, g.Stats(), dbguard.Stats{Opened: 1})
+				synctest.Wait()
+				assert.Equal(t, s.Stats().Sessions, 0)
+
+				c = conns(t, g, 1)[0]
+				assert.ErrorIs(t, c.Raw(func(any) error { return sql.ErrNoRows }), sql.ErrNoRows)
+				assert.NoError(t, c.Close())
+				assert.Equal(t, g.Stats(), dbguard.Stats{Opened: 2, Idle: 1}, "any other error says nothing of the connection")
+			})
+		})
+	}
+}
+
 // A transaction that nobody ended must not go to the next borrower; database/sql ends it when ctx does.
 func TestTransactionThatItsContextEnded(t *testing.T) {
 	t.Parallel()
@@ -169,7 +203,7 @@ func TestTransactionThatItsContextEnded(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		assert.ErrorIs(t, tx.Commit(), sql.ErrTxDone)
-		assert.Equal(t, g.Stats().InFlight, 0)
+		assert.Equal(t, g.Stats(), dbguard.Stats{Opened: 1, Idle: 1}, "rolled back, it costs no connection")
 		assert.NoError(t, g.DB().PingContext(t.Context()))
 		for _, p := range s.Processes() {
 			assert.True(t, !p.InTransaction)

@@ -85,6 +85,8 @@ func TestWhatJSONWouldChangeIsRefused(t *testing.T) {
 }
 
 // Types of which encoding/json keeps nothing, and some that look alike.
+//
+//nolint:unused // nobody reads their fields, encoding/json included
 type (
 	hidden    struct{ id int }
 	disguised struct {

@@ -401,7 +401,6 @@ func TestAValueThatCannotBeEncodedIsATypedError(t *testing.T) {
 	assert.Equal(t, r.Stats().TooLarge, 1)
 	assert.Equal(t, r.Stats().Unreadable.Decode, 1)
 	assert.NoError(t, r.Ready())
-
 }
 
 func TestNewRedisViewNamesTheField(t *testing.T) {

@@ -612,7 +612,7 @@ func TestNewRedisNamesWhatCannotBe(t *testing.T) {
 		"Timeout":       {Prefix: "p", Timeout: time.Microsecond},
 		"FailureRatio":  {Prefix: "p", Breaker: protection.BreakerOptions{FailureRatio: 2}},
 
-		"tiers: RedisOptions.Breaker: ": {Prefix: "p", Breaker: protection.BreakerOptions{OpenFor: -1}},
+		"tiers: RedisOptions.Breaker": {Prefix: "p", Breaker: protection.BreakerOptions{OpenFor: -1}},
 	} {
 		_, err := tiers.NewRedis(ok, o)
 		assert.Error(t, err, want)

@@ -108,6 +108,7 @@ func TestObserverThatExitsKeepsNoPermit(t *testing.T) {
 			_ = g.DB().PingContext(t.Context())
 			assert.Equal(t, g.Stats().InFlight, 0)
 		}
+		synctest.Wait() // a breaker tells what it did behind the calls
 		assert.Equal(t, kinds, []observe.Kind{observe.BreakerOpened, observe.BreakerClosed})
 	})
 }

@@ -31,7 +31,7 @@ test: ## vet and test under the race detector; lists what was skipped
 	scripts/test
 
 test-race: ## hunt races: each test several times on 1, 2 and 8 procs (COUNT=1)
-	scripts/modules go test -race -count=$(COUNT) -cpu=1,2,8 ./...
+	scripts/modules go test -race -count=$(COUNT) -cpu=1,2,8 -timeout=1h ./...
 
 test-386: ## test protection and internal on 32 bits (needs qemu-user)
 	scripts/test-386

@@ -34,7 +34,8 @@ func checkInBubbles(t *testing.T, prop func(*testing.T, *rapid.T) error) {
 }
 
 // Whatever happens in whatever order, the bucket gives what golang.org/x/time/rate gives and has as many tokens left. Where
-// the peer is within its rounding errors of the next token, time goes on a little first.
+// either is within its rounding errors of what is asked for, and not full, time goes on a little first: a change of the
+// rate rounds down what is left in ours, by what comes in a nanosecond or two.
 func TestTokenBucketIsLikeXTimeRate_property(t *testing.T) {
 	t.Parallel()
 	checkInBubbles(t, func(t *testing.T, r *rapid.T) error {
@@ -65,7 +66,8 @@ func TestTokenBucketIsLikeXTimeRate_property(t *testing.T) {
 				advance(time.Duration(rapid.Float64Range(0, 2).Draw(r, "tokens") / perSecond * 1e9))
 			default:
 				n := rapid.IntRange(1, max(1, burst/2)+1).Draw(r, "n")
-				for math.Abs(peer.Tokens()-float64(n)) < eps && peer.Tokens() < float64(burst) {
+				unsure := func(tokens float64) bool { return math.Abs(tokens-float64(n)) < eps && tokens < float64(burst) }
+				for unsure(peer.Tokens()) || unsure(ours.Tokens()) {
 					advance(time.Duration(2*eps/perSecond*1e9) + 1)
 				}
 				if got, want := ours.AllowN(n), peer.AllowN(time.Now(), n); got != want {

@@ -10,7 +10,9 @@ import (
 
 // Invalidate makes what is cached of the keys unusable. Call it after the change was committed at the source. Once it
 // has returned, no Get of this process that starts later answers a value that was loaded before it was called, not
-// even a stale one. It returns an error if Redis could not be told; this process has forgotten the values all the same.
+// even a stale one. First it waits for values of the keys that this process is writing to Redis, until ctx ends. What it
+// cannot wait for is a write that timed out, or another process's: if that arrives later, Redis holds the old value until
+// its TTL ends. It returns an error if Redis could not be told; this process has forgotten the values all the same.
 func (c *Cache[K, V]) Invalidate(ctx context.Context, keys ...K) error {
 	if c.closed.Load() {
 		return ErrClosed

@@ -43,18 +43,11 @@ func (m *mailbox) put(to observe.Observer, e observe.Event) {
 	}
 }
 
-// deliver hands out what there is.
+// deliver hands out what there is. Emit contains an observer that panics or exits.
 func (m *mailbox) deliver() {
-	returned := false
-	defer func() {
-		if !returned { // an observer has called runtime.Goexit
-			go m.deliver()
-		}
-	}()
 	for {
 		l, ok := m.next()
 		if !ok {
-			returned = true
 			return
 		}
 		observe.Emit(l.to, l.event)
